@@ -9,13 +9,13 @@ import { REASONS } from '../../src/metrics/attention.ts'
 import { openCandidates } from '../../src/sqlite/candidates.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
-import { startConsole } from '../support/console.ts'
 import { smallDisk } from '../support/disk.ts'
 import { FEED, FEED_STATE } from '../support/feeds.ts'
 import { ASK, addList, dataDirectory, T0 } from '../support/fixtures.ts'
 import { samplesOf } from '../support/metrics.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
+import { startConsole } from './console.ts'
 
 afterAll(cleanUp)
 
@@ -219,29 +219,4 @@ test('the overview shows what the checker said last, and nothing where none ran'
     ...{ at: '2026-11-20T12:00:00.000Z', queues, failures, coverage },
     ...{ per_second: 19.8, lag_seconds: 0.4, bytes: 1_234_567 },
   })
-})
-
-test('what cannot be read is left out: the rest is said', async () => {
-  const on = watched(dataDirectory(), 'key_expiring')
-  await on.change({ expires: '6d' })
-  on.list.close()
-  on.pass()
-  expect(await on.said()).toHaveLength(1)
-})
-
-test('an empty list is one reason: its requests that find nothing are no other', async () => {
-  const on = watched(dataDirectory([]), 'not_found')
-  await asked(ASK, 5)(on)
-  expect(await on.said()).toEqual([])
-})
-
-test('a share of five minutes is that of the last five: what was before counts no more', async () => {
-  const on = watched(dataDirectory(), 'not_found')
-  await asked(ASK, 20)(on)
-  await asked(`${ASK}&country=zz`, 5)(on)
-  expect(await on.said()).toEqual([])
-  await ticks(on)
-  await asked(`${ASK}&country=zz`)(on)
-  on.pass()
-  expect(await on.said()).toHaveLength(1)
 })

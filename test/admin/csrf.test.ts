@@ -4,9 +4,9 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { isOwnHost } from '../../src/admin/csrf.ts'
 import { readListen } from '../../src/config/parsers.ts'
 import { makeToken } from '../../src/console.ts'
-import { startConsole } from '../support/console.ts'
 import { dataDirectory } from '../support/fixtures.ts'
 import { cleanUp } from '../support/temporary.ts'
+import { startConsole } from './console.ts'
 
 afterAll(cleanUp)
 

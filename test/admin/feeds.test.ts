@@ -7,9 +7,9 @@ import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
 import { newState } from '../../src/feeds/store.ts'
 import { FEEDS_FILE } from '../../src/sqlite/data-directory.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
-import { startConsole } from '../support/console.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { cleanUp } from '../support/temporary.ts'
+import { startConsole } from './console.ts'
 
 afterAll(cleanUp)
 
@@ -99,14 +99,6 @@ describe('a feed of the feeds file', () => {
     expect(await value(path, put({}))).toMatchObject({ paused: false, options: { type: '' } })
   })
 
-  test('is returned by a change of it, whatever other feeds there are', async () => {
-    const { value, dir } = await start()
-    await withFeeds(dir, store => store.keepOnly([{ id: 'a', shown: '/earlier' }], T0))
-    const added = await value('/console/feeds', post({ source: '/later' }))
-    const changed = await value(`/console/feeds/${added.id}`, put({ type: 'socks4' }))
-    expect([added, changed]).toMatchObject([{ source: '/later' }, { source: '/later' }])
-  })
-
   test('is removed; other lines and comments stay', async () => {
     const { value, add, listed, file, text } = await start()
     writeFileSync(file, '# ours\n/file type=http\n')
@@ -133,14 +125,6 @@ describe('a feed of the feeds file', () => {
     expect(problem).toStartWith(`${file}:2: unknown option 'evry'`)
     expect(await refusal('', post({ source: '/a' }))).toBe(`409 ${problem}`)
   })
-})
-
-test('a feed that this server does not fetch is shown without a place', async () => {
-  const { dir, listed } = await start()
-  await withFeeds(dir, store => store.keepOnly([{ id: 'a', shown: '/elsewhere' }], T0))
-  expect(await listed()).toContainEqual(
-    expect.objectContaining({ source: '/elsewhere', from: null, options: null }),
-  )
 })
 
 test('a feed that brought nothing new for over ten minutes is stale', async () => {

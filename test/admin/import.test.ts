@@ -3,10 +3,10 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createImports, IMPORTS_MAX, type ImportEnd } from '../../src/admin/import.ts'
 import { spawnImport } from '../../src/cli/commands/import.ts'
-import { startConsole } from '../support/console.ts'
 import { dataDirectory } from '../support/fixtures.ts'
-import { proxylist, SOURCE } from '../support/program.ts'
+import { SOURCE } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { startConsole } from './console.ts'
 
 afterAll(cleanUp)
 
@@ -279,15 +279,4 @@ test('the progress of an import is in its lines, once a second', async () => {
   const { value: last } = await reader.read()
   expect(new TextDecoder().decode(last)).toStartWith('{"kind":"done"')
   expect((await reader.read()).done).toBeTrue()
-})
-
-test('import --progress says how many bytes were read, and only where it takes a second', async () => {
-  const dir = temporaryDirectory()
-  const { stderr } = await proxylist(
-    ['import', '-', '--type', 'http', '--progress', '--data', dir],
-    {
-      stdin: rows(100),
-    },
-  )
-  expect(stderr).toBe('read 100, added 100, updated 0, unchanged 0, rejected 0, removed 0\n')
 })

@@ -1,11 +1,11 @@
 /** Tests of the console's keys, plans and overview: shapes, changes, refusals, secrets. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { quantileOf } from '../../src/metrics/histogram.ts'
-import { startConsole } from '../support/console.ts'
-import { addList, dataDirectory, T0 } from '../support/fixtures.ts'
+import { dataDirectory } from '../support/fixtures.ts'
 import { samplesOf } from '../support/metrics.ts'
 import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
+import { startConsole } from './console.ts'
 
 afterAll(cleanUp)
 
@@ -294,23 +294,6 @@ describe('a plan with bad limits', () => {
   })
 })
 
-test.each([
-  ['/console/keys', { kind: 'regular', expires: 'soon' }, 'expires'],
-  ['/console/keys', { kind: 'regular', expires: '2001-01-01' }, 'expires'],
-  ['/console/keys', { kind: 'regular', plan: 'none' }, 'plan'],
-  ['/console/keys', { kind: 'temp', ttl: '999999d' }, 'ttl'],
-  ['/console/keys', { kind: 'odd' }, 'kind'],
-  ['/console/keys', { kind: 'regular', nonsense: 1 }, undefined],
-  ['/console/plans/gold', { burst: 'lots' }, 'burst'],
-  ['/console/plans/temp_x', {}, 'name'],
-  ['/console/plans/a%20b', {}, 'name'],
-])('what is refused names its field: %s %j', async (path, json, field) => {
-  const { status, text } = await service.ask(path, {
-    ...{ json, method: path.includes('plans') ? 'PUT' : 'POST' },
-  })
-  expect([status < 500, JSON.parse(text).field]).toEqual([true, field])
-})
-
 describe('the overview', () => {
   test('has what the service does now', async () => {
     const service = create()
@@ -355,28 +338,6 @@ describe('the overview', () => {
   ])('takes the range %p: %s', async (range, expected) => {
     expect(await create().short(`/console/overview?range=${range}`)).toStartWith(expected)
   })
-
-  test('has a point for every minute, null where there is no sample', async () => {
-    const service = startConsole(dataDirectory())
-    for (const seconds of [60, 120, 300, 360]) {
-      service.setClock(seconds)
-      await service.admin.tick()
-    }
-    const { history } = await service.value('/console/overview')
-    const at = (minute: number): number => T0 / 1000 + minute * 60
-    // The clock jumped from minute 2 to minute 5.
-    expect(history.at).toEqual([0, 1, 2, 3, 4, 5].map(at))
-    expect(history.ok.map((value: unknown) => value === null)).toEqual([
-      ...[false, false, false, true, true, false],
-    ])
-    const { range, every_seconds, ...columns } = history
-    expect([range, every_seconds]).toEqual(['1h', 60])
-    for (const column of Object.values(columns)) expect(column).toHaveLength(6)
-    expect(Object.keys(columns)).toEqual([
-      ...['at', 'ok', 'not_found', 'rejected', 'refused', 'failed'],
-      ...['p50_ms', 'p99_ms', 'rows', 'fresh', 'keys', 'rss_bytes'],
-    ])
-  })
 })
 
 describe('the overview in bad times and good', () => {
@@ -388,14 +349,6 @@ describe('the overview in bad times and good', () => {
     expect(problem).toMatch(/^the list cannot be read: \S+proxies\.db is not open$/)
     const { list } = await service.value('/console/overview')
     expect(list).toBeNull()
-  })
-
-  test('says that the newest check lies in the future', async () => {
-    const dir = dataDirectory()
-    addList(dir, [{ ip: '192.0.2.1:80', type: 'http', age: -300 }])
-    const service = startConsole(dir)
-    const { list } = await service.value('/console/overview')
-    expect(list).toMatchObject({ rows: 1, newest_seconds: -300 })
   })
 })
 

@@ -2,9 +2,9 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { LogPage } from '../../src/admin/api-types.ts'
 import { createFilterReader, createLogReader } from '../../src/admin/log-entry.ts'
-import { startConsole } from '../support/console.ts'
 import { addKeys, addList } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { startConsole } from './console.ts'
 
 afterAll(cleanUp)
 const KEY = 'pl_0123456789abcdef0123456789abcdef'
@@ -38,18 +38,6 @@ describe('the filters of a URL', () => {
   ])('never hold a key: %p', query => {
     expect(filtersOf(`http://127.0.0.1/api?${query}&count=3`)).toBe('count=3')
   })
-})
-
-test('a long value is read once, not once for each of its letters', () => {
-  const filtersOf = createFilterReader('the service')
-  const long = 'a'.repeat(1_000_000) // to read it for each letter takes half an hour
-  expect(filtersOf(`http://127.0.0.1/api?city=${long}&count=3`)).toBe('count=3')
-})
-
-test('of a wrong query, the parameters behind a hundred others are not tried', () => {
-  const filtersOf = createFilterReader('the service')
-  const url = (wrong: number) => `http://127.0.0.1/api?${'ping=x&'.repeat(wrong)}type=http`
-  expect([99, 100].map(wrong => filtersOf(url(wrong)))).toEqual(['type=http', ''])
 })
 
 test('others have their turn between lines that take long to describe', async () => {

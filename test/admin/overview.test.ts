@@ -140,9 +140,10 @@ describe('a range', () => {
     expect([ok.at(-1), rows.at(-1)]).toEqual([1, 400])
   })
 
-  test('begins with the first sample, and has none without samples', () => {
+  test('begins with the first sample, has no value in a gap, and no point without samples', () => {
     const samples = [sampleAt(END - 7), sampleAt(END)]
-    expect(pointsOf(samples, '1h', END).at).toHaveLength(8)
+    const { at, ok } = pointsOf(samples, '1h', END)
+    expect([at.length, ok[0], ok[3], ok[7]]).toEqual([8, 1, null, 1]) // a gap is no zero
     expect(pointsOf(samples, '24h', END).at).toHaveLength(2)
     expect(pointsOf([], '1h', END).at).toEqual([])
   })

@@ -16,7 +16,7 @@ import { EXAMPLE_PROXIES } from '../../src/api/openapi/examples.ts'
 import { createParamsParser, describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
-import { allows, valueOf } from '../support/json-schema.ts'
+import { allows, valueOf } from './json-schema.ts'
 import { unlessRefused } from './thrown.ts'
 
 const PROVIDER = 'the service'

@@ -9,9 +9,10 @@ import type { StatsSource } from '../../src/proxies/store.ts'
 import { type Answer, ask } from '../support/answer.ts'
 import { ASK, addList, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
-import { countedRows, pageRows, queries } from '../support/list-statistics.ts'
+import { countedRows, queries } from '../support/list-statistics.ts'
 import { type Service, startService } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
+import { pageRows } from '../web/page-rows.ts'
 
 afterAll(cleanUp)
 

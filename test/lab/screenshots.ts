@@ -5,13 +5,13 @@
  */
 import { mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { HAS_BROWSER, openPage } from '../support/browser.ts'
 import { T0 } from '../support/fixtures.ts'
 import { succeed } from '../support/launch.ts'
 import { program, ROOT } from '../support/program.ts'
 import { between, createRandom } from '../support/random.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { HAS_BROWSER, openPage } from '../web/browser.ts'
 
 const FOLDER = join(ROOT, 'data/screenshots')
 const BYTES_MAX = 120_000

@@ -95,20 +95,6 @@ describe('lines', () => {
     expect(said).toEqual(['stdout is closed: the access log ends here, the service goes on'])
   })
 
-  test('a full disk loses the lines of each write, which are counted when one works again', async () => {
-    const { lines, written, end, said } = createWorld()
-    for (const text of ['a', 'b']) {
-      lines.add(text)
-      await turn()
-      await end(systemError('ENOSPC', -28))
-    }
-    lines.add('c')
-    await turn()
-    expect([written.at(-1), said]).toEqual(['c\n', []])
-    await end()
-    expect(said).toEqual(['2 access log lines dropped: stdout did not take them'])
-  })
-
   test('close waits for all of them', async () => {
     const { lines, written, end } = createWorld()
     lines.add('a')

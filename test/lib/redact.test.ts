@@ -22,10 +22,6 @@ test.each([
   expect(shownName(name, KEY, isNearlyKnown)).toBe(shown)
 })
 
-test('a request without a key hides nothing more', () => {
-  expect(shownName('typ', '', false)).toBe(" 'typ'")
-})
-
 test('controls, separators of lines and marks of direction are escaped, all else stays', () => {
   const obeyed = '\0\t\n\r\x1b\x7f\x85\x9b\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069'
   expect(printable(obeyed)).toMatch(/^(?:\\u[\da-f]{4}){17}$/)

@@ -8,12 +8,10 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { environmentNameOf, SETTINGS, type SettingName } from '../../src/config/settings.ts'
 import { parseDuration } from '../../src/lib/time.ts'
-import { ask } from '../support/answer.ts'
 import { listenForDatagrams } from '../support/datagrams.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { manual } from '../support/manual.ts'
 import { BINARY, proxylist, ROOT, startProgram } from '../support/program.ts'
-import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -40,10 +38,6 @@ describe('the unit file', () => {
 
   test('is started again for as long as it takes: a full disk may last', () => {
     expect([unitValue('Restart'), unitValue('StartLimitIntervalSec')]).toEqual(['always', '0'])
-  })
-
-  test('does not turn off compiling to machine code', () => {
-    expect(UNIT).not.toMatch(/^(?:MemoryDenyWriteExecute|LimitAS|LimitDATA|LimitRSS)=/m)
   })
 
   test('unsets variables that could steer the runtime or the loader', () => {
@@ -239,12 +233,5 @@ describe('a service manager that cannot be notified', () => {
     expect(await server.ended).toBe(0)
     const said = server.written.stderr.split('\n').filter(line => line.includes('NOTIFY_SOCKET'))
     expect(said).toEqual([`cannot notify the service manager at NOTIFY_SOCKET: ${why}`])
-  })
-
-  test('because there is none is not reported', async () => {
-    const server = await startChild(dataDirectory())
-    expect(await ask(server)).toBe('200 192.0.2.1:80\n')
-    await server.stop()
-    expect(server.output()).not.toContain('service manager')
   })
 })

@@ -81,43 +81,6 @@ function later() {
   }
 }
 
-test('work that answers later gets what arrives meanwhile as one next batch, in order of arrival', async () => {
-  const { queue, batches, itemsOf } = later()
-  const first = [queue(1), queue(2)]
-  await nextTurn()
-  const second = [queue(3)]
-  await nextTurn()
-  second.push(queue(4))
-  await nextTurn()
-  second.push(queue(5), queue(6))
-  await nextTurn()
-  expect(itemsOf()).toEqual([[1, 2]])
-  batches[0]?.resolve()
-  expect(await Promise.all(first)).toEqual([1, 4])
-  await nextTurn()
-  await nextTurn()
-  expect(itemsOf()).toEqual([
-    [1, 2],
-    [3, 4, 5, 6],
-  ])
-  batches[1]?.resolve()
-  expect(await Promise.all(second)).toEqual([9, 16, 25, 36])
-})
-
-test('work may answer one batch at once and the next one later', async () => {
-  const queue = createTurnBatch((items: readonly number[]) => {
-    if (items.includes(0)) throw new Error('zero')
-    if (items.some(item => item % 2 === 0)) return items
-    return nextTurn().then(() => items)
-  })
-  const odd = queue(1)
-  await nextTurn()
-  const [even, again] = [queue(2), queue(3)]
-  expect(await Promise.all([odd, even, again])).toEqual([1, 2, 3])
-  await expect(queue(0)).rejects.toThrow('zero')
-  expect(await queue(5)).toBe(5)
-})
-
 type Action = 'queue' | 'turn' | 'resolve' | 'reject'
 
 /** Does all actions, then ends every batch; gives the items whose batch was rejected. */
@@ -188,22 +151,5 @@ describe('oncePerTurn', () => {
     expect(read()).toBe(1)
     await nextTurn()
     expect([read(), read()]).toEqual([2, 2])
-  })
-
-  test('holds undefined and null like other values, and no failure', async () => {
-    const values = [undefined, null]
-    let reads = 0
-    const read = oncePerTurn(() => {
-      reads += 1
-      if (reads === 3) throw new Error('locked')
-      return values[reads - 1]
-    })
-    expect([read(), read()]).toEqual([undefined, undefined])
-    await nextTurn()
-    expect([read(), read()]).toEqual([null, null])
-    await nextTurn()
-    expect(read).toThrow('locked')
-    expect(read()).toBeUndefined()
-    expect(reads).toBe(4)
   })
 })

@@ -56,12 +56,6 @@ describe('toError', () => {
     expect(error).toBeInstanceOf(Error)
     expect(error).toMatchObject({ name: 'SqliteError', message: 'locked', code: 'SQLITE_BUSY' })
   })
-
-  test('takes a name alone for the class: a message holds nothing else', () => {
-    const forged = Object.assign(new Error('x'), { name: 'StoreError' })
-    expect(sent(forged)).toBeInstanceOf(StoreError)
-    expect(sent(forged)).toMatchObject({ isDamage: false })
-  })
 })
 
 describe('lowerPriority', () => {

@@ -1,7 +1,6 @@
 /** Holds what the metrics of a service show of requests, list, cache and databases. */
 import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { join } from 'node:path'
-import type { AnswerStream, Sent } from '../../src/api/answer.ts'
 import { FAMILIES } from '../../src/metrics/families.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { CANARIES, CANARY, canaryDirectory, tracesIn } from '../support/canary.ts'
@@ -9,7 +8,6 @@ import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { HAS_PROMTOOL, promtool, samplesOf, valueOf } from '../support/metrics.ts'
-import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -54,23 +52,6 @@ describe('requests', () => {
       '(unknown) 404 NOT_FOUND 1',
     ])
     expect(valueOf(text, 'proxylist_http_requests_in_flight')).toBe(0)
-  })
-
-  test('are counted by how long they took, each once', async () => {
-    const { request, metrics } = await start()
-    for (let i = 0; i < 5; i += 1) await request(ASK)
-    const text = await metrics()
-    const name = 'proxylist_http_request_duration_seconds'
-    const route = { route: '/api' }
-    expect(valueOf(text, `${name}_count`, route)).toBe(5)
-    expect(valueOf(text, `${name}_bucket`, { ...route, le: '+Inf' })).toBe(5)
-    expect(valueOf(text, `${name}_sum`, route)).toBeGreaterThan(0)
-    const buckets = samplesOf(text).filter(
-      sample => sample.name === `${name}_bucket` && sample.labels.route === '/api',
-    )
-    expect(buckets).toHaveLength(12)
-    const values = buckets.map(({ value }) => value)
-    expect(values).toEqual(values.toSorted((a, b) => a - b)) // each holds those below it
   })
 
   test('add the records and bytes that were sent; HEAD sends none', async () => {
@@ -138,33 +119,6 @@ describe('requests that take their time', () => {
     await waiting
     expectSeries(await metrics(), { http_requests_in_flight: 0 })
   })
-
-  test('whose answers are streams show those under way, and what they sent when they are over', async () => {
-    const { promise, resolve: opened } = Promise.withResolvers<(sent: Sent) => void>()
-    const stream: AnswerStream = {
-      kind: 'stream',
-      totals: null,
-      open(onEnd) {
-        opened(onEnd)
-        return new ReadableStream({ start: controller => controller.close() })
-      },
-      cancel: async () => {},
-    }
-    const { request, metrics } = await start(({ proxies }) => ({
-      proxies: { ...proxies, find: () => 'must-stream' },
-      streamer: { ...NO_STREAMER, stream: async () => stream },
-    }))
-    await request(ASK)
-    const during = { streams_total: 1, streams_under_way: 1, sent_records_total: 0 }
-    expectSeries(await metrics(), during)
-    const end = await promise
-    end({ records: 7, bytes: 70, isTruncated: true })
-    await Promise.resolve()
-    expectSeries(await metrics(), {
-      ...{ streams_under_way: 0, streams_truncated_total: 1, sent_records_total: 7 },
-      'http_sent_bytes_total{route="/api"}': 70,
-    })
-  })
 })
 
 describe('the limits', () => {
@@ -225,12 +179,6 @@ describe('the list', () => {
     expectSeries(await metrics(), {
       ...{ list_rows: 0, list_newest_check_age_seconds: null, list_median_check_age_seconds: null },
     })
-  })
-
-  test('that was checked by a clock that was ahead has the age 0', async () => {
-    const { metrics, setClock } = await start()
-    setClock(-100)
-    expectSeries(await metrics(), { list_newest_check_age_seconds: 0 })
   })
 
   test('that cannot be read leaves the other metrics, and shows that its database fails', async () => {

@@ -1,5 +1,5 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
-import { describe, expect, spyOn, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { Attention } from '../../src/metrics/attention.ts'
@@ -102,22 +102,6 @@ describe('scrapes', () => {
     expect(valueOf(next, 'proxylist_list_median_check_age_seconds')).toBe(61)
   })
 
-  test('show what needed attention last where that takes longer than a second to find', async () => {
-    const clock = { reason: 'clock', sentence: 'the clock is ahead', link: '#keys' } as const
-    const { promise, resolve } = Promise.withResolvers<Attention[]>()
-    const found = [promise, Promise.withResolvers<Attention[]>().promise]
-    const { scrape, passMs } = scraped({}, () => found.shift() ?? promise)
-    const shown: unknown[] = []
-    for (let n = 0; n < 2; n += 1) {
-      const text = scrape()
-      passMs(WAIT_MS_MAX)
-      shown.push(valueOf(await text, 'proxylist_attention', { reason: 'clock' }))
-      resolve([clock])
-      await promise
-    }
-    expect(shown).toEqual([null, 1])
-  })
-
   test('go on without what cannot be read', async () => {
     const fail = (): never => {
       throw new StoreError('/secret/proxies.db is locked: select * from proxies')
@@ -192,16 +176,6 @@ describe('feeds', () => {
       expect(await promtool(['check', 'metrics'], text)).toBe('')
     },
   )
-})
-
-test('what the process uses is left out where it cannot be read, as without file descriptors', async () => {
-  const reading = spyOn(process.memoryUsage, 'rss').mockImplementation(() => {
-    throw new Error('Failed to get memory usage')
-  })
-  const text = await scraped().scrape()
-  reading.mockRestore()
-  expect(text).not.toMatch(/^process_resident_memory_bytes \d/m)
-  expect(text).toMatch(/^process_start_time_seconds \d/m)
 })
 
 describe('the checker', () => {

@@ -2,9 +2,9 @@
 import { type Answer, answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import { startInProcess } from './in-process.ts'
-import { launchServer } from './launch.ts'
+import { type LaunchOptions, launchServer } from './launch.ts'
 import { HAS_POSTGRES } from './postgres.ts'
-import { createClock, IS_IN_PROCESS, program } from './program.ts'
+import { createClock, IS_IN_PROCESS, program, proxylist } from './program.ts'
 
 /** A running service. */
 export type Service = {
@@ -80,4 +80,28 @@ export async function startChild(
     },
   }
   return { ...service, url, pid, exited, kill }
+}
+
+/** Starts `serve` with an admin listener, and makes a token with `proxylist console`. */
+export async function startConsole(
+  dir: string,
+  more: readonly string[] = [],
+  env: LaunchOptions['env'] = {},
+) {
+  const child = await launchServer(
+    [
+      ...[...program(), 'serve', '--data', dir],
+      ...['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...more],
+    ],
+    { env },
+  )
+  const line = await child.says(/admin listening on \S+\n/)
+  const admin = line.trim().replace('admin listening on ', '')
+  /** A new token; the former one ends. Returns the URL that opens the console. */
+  const signIn = async (): Promise<string> => {
+    const listen = ['--admin-listen', admin.replace('http://', '')]
+    return (await proxylist(['console', '--data', dir, ...listen])).stdout.trim()
+  }
+  const api = `http://127.0.0.1:${child.port}/api`
+  return { ...child, admin, api, signIn, url: await signIn() }
 }

@@ -1,10 +1,10 @@
 /** A server of the program of which much needs attention at once, and what mends it. */
 import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startConsole } from './console-page.ts'
 import { smallDisk } from './disk.ts'
 import { dataDirectory, T0 } from './fixtures.ts'
 import { createClock, proxylist } from './program.ts'
+import { startConsole } from './service.ts'
 import { temporaryDirectory } from './temporary.ts'
 
 const row = (ip: string, age: number) => ({ ip: `${ip}:80`, type: 'http', age })

@@ -7,12 +7,12 @@ import { describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { contentCode, docsPage, html, prose } from '../../src/web/docs/page.ts'
 import { wordsOf } from '../../src/web/docs/translations.ts'
-import { faultsIn, keepScreenshot, type Look } from '../support/browser.ts'
-import { inBrowser } from '../support/in-browser.ts'
-import { pageOf } from '../support/page.ts'
 import { ROOT } from '../support/program.ts'
-import { SERVICES, startChild } from '../support/service.ts'
+import { startChild, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { faultsIn, keepScreenshot, type Look } from './browser.ts'
+import { inBrowser } from './in-browser.ts'
+import { pageOf } from './page.ts'
 
 afterAll(cleanUp)
 
@@ -97,17 +97,6 @@ describe('the page', () => {
     for (const code of Object.keys(STATUS)) expect(older).toContain(`id="error-${code}"`)
     expect(older).toContain('Error: too many requests; retry after 5 s')
   })
-
-  test('has no empty list, and no facets, where /stats has totals only', () => {
-    const totals = docsOf({ stats: 'totals' })
-    expect(totals).toContain('id="stats-matching"')
-    expect(totals).not.toContain('id="stats-facets"')
-    expect(totals).not.toMatch(/<dl class="rows">\s*<\/dl>/)
-  })
-
-  test('has no /stats where that is off', () => {
-    expect(docsOf({ stats: 'off' })).not.toContain('/stats')
-  })
 })
 
 describe('what is put into the page is escaped', () => {
@@ -166,72 +155,37 @@ describe('the words of the page', () => {
   })
 })
 
-describe.each(SERVICES)('/docs over HTTP, %s', (_, start) => {
-  test('has the Content-Security-Policy of the page, and both languages', async () => {
-    const service = await start(temporaryDirectory(), {})
-    const page = await service.request('/docs', { headers: { 'accept-encoding': 'identity' } })
-    const policy = page.headers.get('content-security-policy') ?? ''
-    expect(policy).toStartWith("default-src 'none'; script-src 'self'; style-src 'self';")
-    expect(policy).not.toContain('unsafe')
-    expect(Object.fromEntries(page.headers)).toMatchObject({
-      'referrer-policy': 'no-referrer',
-      'cross-origin-opener-policy': 'same-origin',
-      'cross-origin-resource-policy': 'same-origin',
-    })
-    const russian = await service.request('/docs?lang=ru')
-    expect(russian.text).toContain('<html lang="ru">')
-    expect(russian.headers.get('etag')).not.toBe(page.headers.get('etag'))
-    for (const query of ['?lang=en', '?lang=xx', '?utm_source=x', '?lang=%ff', '?']) {
-      expect((await service.request(`/docs${query}`)).text).toBe(page.text)
-    }
-    for (const [accepted, is] of [
-      ['ru-RU,ru;q=0.9,en;q=0.8', russian.text],
-      ['de,RU', russian.text],
-      ['en-GB,ru;q=0.5', page.text],
-      ['trumpet', page.text],
-    ] as const) {
-      const headers = { 'accept-language': accepted }
-      expect((await service.request('/docs', { headers })).text).toBe(is)
-      expect((await service.request('/docs?lang=en', { headers })).text).toBe(page.text)
-    }
-    expect(page.headers.get('vary')).toBe('Accept-Encoding, Accept-Language')
-    const [, style = ''] = /<link rel="stylesheet" href="([^"]*)">/.exec(page.text) ?? []
-    const css = await service.request(style)
-    expect([css.status, css.headers.get('content-type')]).toEqual([200, 'text/css; charset=utf-8'])
-    expect(css.headers.get('cache-control')).toContain('immutable')
-    await service.stop()
-  })
-
-  test('--page off serves neither it nor its style', async () => {
-    const on = await start(temporaryDirectory(), {})
-    const { text } = await on.request('/docs')
-    const [, style = ''] = /<link rel="stylesheet" href="([^"]*)">/.exec(text) ?? []
-    const off = await start(temporaryDirectory(), { page: 'off' })
-    for (const path of ['/docs', '/docs?lang=ru', style]) {
-      expect([path, (await off.request(path)).status]).toEqual([path, 404])
-    }
-    expect((await off.request('/openapi.json')).status).toBe(200)
-    await on.stop()
-    await off.stop()
-  })
-
-  test('and the page name the operator: --site-name, --contact, --key-url', async () => {
-    const service = await start(temporaryDirectory(), OPERATOR)
-    const [page, docs] = await Promise.all(['/', '/docs'].map(path => service.request(path)))
-    expect(page?.text).toContain('<title>Acme &amp; Sons</title><meta name="siteName"')
-    expect(page?.text).toContain(
-      '<meta name="keyUrl" content="https://example.com/keys?a=1&amp;b=2">',
-    )
-    expect(docs?.text).toContain('<title>Reference · Acme &amp; Sons</title>')
-    expect(docs?.text).toContain('<a href="mailto:ops@example.com">Contact</a>')
-    await service.stop()
-  })
-
-  test('takes a name of the provider’s service in other letters', async () => {
-    const service = await start(temporaryDirectory(), { providerService: 'моя почта' })
-    expect((await service.request('/docs')).text).toContain('id="member-моя-почта"')
-    await service.stop()
-  })
+test('/docs over HTTP has the Content-Security-Policy of the page, and both languages', async () => {
+  const service = await startService(temporaryDirectory(), OPERATOR)
+  const page = await service.request('/docs', { headers: { 'accept-encoding': 'identity' } })
+  const policy = page.headers.get('content-security-policy') ?? ''
+  expect(policy).toStartWith("default-src 'none'; script-src 'self'; style-src 'self';")
+  expect(policy).not.toContain('unsafe')
+  expect(page.text).toContain('<title>Reference · Acme &amp; Sons</title>')
+  expect(page.text).toContain('<a href="mailto:ops@example.com">Contact</a>')
+  const russian = await service.request('/docs?lang=ru')
+  expect(russian.text).toContain('<html lang="ru">')
+  expect(russian.headers.get('etag')).not.toBe(page.headers.get('etag'))
+  for (const [query, accepted, is] of [
+    ['?lang=xx', 'en', page.text],
+    ['?lang=%ff', 'en', page.text],
+    ['', 'ru-RU,ru;q=0.9,en;q=0.8', russian.text],
+    ['', 'en-GB,ru;q=0.5', page.text],
+    ['', 'trumpet', page.text],
+    ['?lang=en', 'ru', page.text],
+  ] as const) {
+    const headers = { 'accept-language': accepted }
+    expect((await service.request(`/docs${query}`, { headers })).text).toBe(is)
+  }
+  const [, style = ''] = /<link rel="stylesheet" href="([^"]*)">/.exec(page.text) ?? []
+  const css = await service.request(style)
+  expect([css.status, css.headers.get('content-type')]).toEqual([200, 'text/css; charset=utf-8'])
+  expect(css.headers.get('cache-control')).toContain('immutable')
+  const off = await startService(temporaryDirectory(), { page: 'off' })
+  for (const path of ['/', '/docs', '/docs?lang=ru', style]) {
+    expect([path, (await off.request(path)).status]).toEqual([path, 404])
+  }
+  expect((await off.request('/openapi.json')).status).toBe(200)
 })
 
 const LOOKS: { readonly [at: string]: readonly Look[] } = {

@@ -1,10 +1,10 @@
 /** What needs attention (contract G3), as an operator sees it in a real browser. */
 import { afterAll, describe, expect } from 'bun:test'
-import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
-import { heading } from '../../support/console-page.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
 import { cleanUp } from '../../support/temporary.ts'
 import { startTroubled } from '../../support/troubled.ts'
+import { faultsIn, keepScreenshot, type Look, openPage } from '../browser.ts'
+import { heading } from '../console-page.ts'
+import { inBrowser as test } from '../in-browser.ts'
 
 afterAll(cleanUp)
 

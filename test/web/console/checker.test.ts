@@ -1,13 +1,13 @@
 /** The checker on the overview, in a real browser. */
 import { afterAll, expect } from 'bun:test'
 import { openCandidates } from '../../../src/sqlite/candidates.ts'
-import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
 import { CHECKER_STATUS } from '../../support/checker-status.ts'
-import { startConsole } from '../../support/console-page.ts'
 import { dataDirectory } from '../../support/fixtures.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
 import { createClock } from '../../support/program.ts'
+import { startConsole } from '../../support/service.ts'
 import { cleanUp } from '../../support/temporary.ts'
+import { faultsIn, keepScreenshot, type Look, openPage } from '../browser.ts'
+import { inBrowser as test } from '../in-browser.ts'
 
 afterAll(cleanUp)
 

@@ -1,25 +1,10 @@
 /** The console itself (contract G3) in a real browser: its token, its overview, and all views in all looks. */
 import { afterAll, describe, expect } from 'bun:test'
-import type { Page, Route } from 'playwright-core'
-import {
-  faultsIn,
-  keepScreenshot,
-  type Look,
-  openPage,
-  violationsOf,
-} from '../../support/browser.ts'
-import {
-  heading,
-  openView,
-  startConsole,
-  startSample,
-  viewOf,
-  withHistory,
-  withState,
-} from '../../support/console-page.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
-import { until } from '../../support/until.ts'
+import type { Page } from 'playwright-core'
+import { cleanUp } from '../../support/temporary.ts'
+import { faultsIn, keepScreenshot, type Look, openPage, violationsOf } from '../browser.ts'
+import { heading, openView, startSample, viewOf, withHistory, withState } from '../console-page.ts'
+import { inBrowser as test } from '../in-browser.ts'
 
 afterAll(cleanUp)
 const view = viewOf(startSample)
@@ -95,22 +80,6 @@ describe('the token, while the console is open', () => {
     await page.keyboard.press('Enter')
     await heading(page, 'Keys').waitFor()
   })
-
-  test('is replaced while an import is under way, whose refusal ends nothing', async () => {
-    const { url, signIn } = await startConsole(temporaryDirectory())
-    const { page } = await openPage(url)
-    await page.getByRole('link', { name: 'Import', exact: true }).click()
-    const renewed = Promise.withResolvers<void>()
-    await page.route('**/console/import*', route => renewed.promise.then(() => route.continue()))
-    const file = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('192.0.2.1:80\n') }
-    await page.locator('input[type=file]').setInputFiles(file)
-    await page.getByRole('button', { name: 'Import' }).click()
-    await page.evaluate(`location.hash = ${JSON.stringify(new URL(await signIn()).hash)}`)
-    await page.locator('.cards').waitFor()
-    renewed.resolve()
-    await page.getByRole('link', { name: 'Keys' }).click()
-    await page.getByText('There are no keys yet').waitFor()
-  })
 })
 
 describe('the overview', () => {
@@ -151,13 +120,6 @@ describe('the overview', () => {
     expect(await page.evaluate('location.hash')).toBe('#overview?range=1h')
     expect(await page.title()).toBe('Overview · proxylist console')
     expect(await range.locator('[aria-current]').textContent()).toBe('24h') // as was answered
-  })
-
-  test('of a server that has just started has the first point, and no small charts', async () => {
-    const { page } = await view('Overview', { prepare: each => withHistory(each, {}, 1) })
-    const chart = page.getByRole('region', { name: 'Answer time' })
-    expect(await chart.locator('.line').first().getAttribute('d')).toMatch(/^M0 \S+L1000 /)
-    expect(await page.locator('.cards .spark').count()).toBe(0)
   })
 
   test('names the busiest keys, with a link to each', async () => {
@@ -228,21 +190,6 @@ describe('a server in trouble', () => {
     await page.getByRole('alert').waitFor()
     expect(await page.getByRole('alert').textContent()).toContain(problem)
     expect(await page.locator('main img').count()).toBe(0)
-  })
-
-  test('is shown when it answers slowly, without a second request meanwhile', async () => {
-    const held: Route[] = []
-    const { page } = await view('Overview', {
-      async prepare(each) {
-        await each.clock.install()
-        await each.route('**/console/overview*', route => void held.push(route))
-      },
-    })
-    await until(() => held.length === 1)
-    await page.clock.runFor(45_000)
-    expect(held.length).toBe(1)
-    await held[0]?.continue()
-    await page.locator('.cards').waitFor()
   })
 })
 

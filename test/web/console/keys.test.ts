@@ -3,16 +3,10 @@ import { afterAll, describe, expect } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { hashKey } from '../../../src/access/key.ts'
 import { openRegistry } from '../../../src/sqlite/stores.ts'
-import {
-  answer,
-  dialog,
-  heading,
-  startConsole,
-  startSample,
-  viewOf,
-} from '../../support/console-page.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
+import { startConsole } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { answer, dialog, heading, startSample, viewOf } from '../console-page.ts'
+import { inBrowser as test } from '../in-browser.ts'
 
 afterAll(cleanUp)
 const view = viewOf(startSample)

@@ -4,7 +4,7 @@ import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { readKeyQuery } from '../../../src/admin/key-page.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { keyHref, routeOf } from '../../../src/web/console/address.ts'
-import { daysUntil, latest, pathsOf, stack } from '../../../src/web/console/chart-data.ts'
+import { daysUntil, pathsOf, stack } from '../../../src/web/console/chart-data.ts'
 import { amount, clock, distance, ms, share } from '../../../src/web/console/format.ts'
 import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-filter.ts'
 import {
@@ -28,11 +28,6 @@ test('series are added up when stacked; a missing value counts nothing, a gap st
     [1, null, null],
     [3, 3, null],
   ])
-})
-
-test('the latest value of a series is the last known one', () => {
-  expect(latest([1, 2, null])).toBe(2)
-  expect(latest([null])).toBeNull()
 })
 
 describe('a drawing', () => {

@@ -3,19 +3,13 @@ import { afterAll, describe, expect } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Locator, Page } from 'playwright-core'
-import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
-import {
-  answer,
-  dialog,
-  openView,
-  startConsole,
-  startSample,
-  viewOf,
-} from '../../support/console-page.ts'
 import { reply, startFeedServer } from '../../support/feed-server.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
+import { startConsole } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
+import { faultsIn, keepScreenshot, type Look, openPage } from '../browser.ts'
+import { answer, dialog, openView, startSample, viewOf } from '../console-page.ts'
+import { inBrowser as test } from '../in-browser.ts'
 
 afterAll(cleanUp)
 const view = viewOf(startSample)
@@ -168,11 +162,6 @@ describe('feeds', () => {
     expect(await page.content()).not.toContain('SECRET')
     expect(page.url()).not.toContain('SECRET')
   })
-
-  test('say how to set one up where there is none', async () => {
-    const { page } = await view('Feeds')
-    expect(await page.locator('.empty').textContent()).toContain('feeds file')
-  })
 })
 
 const file = (name: string, text: string) => ({
@@ -235,17 +224,6 @@ describe('an import', () => {
     await page.getByRole('button', { name: 'Cancel' }).click()
     await result.getByText('cancelled; nothing was imported').waitFor()
   })
-
-  test('continues while another view is shown', async () => {
-    const { page, send, result } = await openImport()
-    const held = Promise.withResolvers<void>()
-    await page.route('**/console/import*', route => held.promise.then(() => route.continue()))
-    await send('a.txt', lines(9, '203.0.113'))
-    await openView(page, 'Plans')
-    held.resolve()
-    await openView(page, 'Import')
-    await result.getByText('read').waitFor()
-  })
 })
 
 describe('the log', () => {
@@ -287,24 +265,6 @@ describe('the log', () => {
       expect([name, await faultsIn(page, look)]).toEqual([name, []])
       await keepScreenshot(page, `console-log-details-${name}`)
     }
-  })
-
-  test('shows the requests of a key, which its page links to', async () => {
-    const { page, api, admin } = await view('Log')
-    const token = String(await page.evaluate('Object.values(sessionStorage)[0]'))
-    const made = await fetch(`${admin}/console/keys`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ kind: 'regular', label: 'Acme' }),
-    })
-    const { id, key } = (await made.json()) as { id: string; key: string }
-    await fetch(`${api}?key=${key}&type=http`)
-    await fetch(`${api}?key=demo&works=101`)
-    await page.locator('.log').getByRole('link', { name: 'Acme' }).click()
-    await page.getByRole('link', { name: 'Requests in the log' }).click()
-    await page.locator('.log').getByText('/api?type=http').waitFor()
-    expect(await page.locator('.log tbody tr').count()).toBe(1)
-    expect(await page.evaluate('location.hash')).toBe(`#log?key=${id}`)
   })
 
   test('is paused without losing what arrives', async () => {

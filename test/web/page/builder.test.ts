@@ -2,12 +2,12 @@
 import { afterAll, expect } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { dataDirectory } from '../../support/fixtures.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
-import { pageRows } from '../../support/list-statistics.ts'
-import { pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
+import { inBrowser as test } from '../in-browser.ts'
+import { pageOf, requestOn } from '../page.ts'
+import { pageRows } from '../page-rows.ts'
 
 afterAll(cleanUp)
 
@@ -248,12 +248,6 @@ test('a failure of statistics, or a document of another shape, is said', async (
     await page.check('[name=service][value="the service"]')
     expect(await requestOn(page)).toBe('/api?service=the%20service&lang=en&get=json')
   }
-})
-
-test('without counts by filter the page shows totals', async () => {
-  const { page } = await pageOf(() => startChild(dataDirectory(LIST), { publicStats: 'totals' }))()
-  await page.locator('h1', { hasText: `${figure(fresh.length)} working proxies` }).waitFor()
-  await page.getByText('This server publishes only totals.').waitFor()
 })
 
 test('the page is there before statistics come, and nothing moves when they do', async () => {

@@ -1,13 +1,13 @@
 /** How the page looks and is reached (contract F6): languages, themes, widths, keyboard, readers. */
 import { afterAll, expect } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { faultsIn, keepScreenshot, type Look } from '../../support/browser.ts'
 import { dataDirectory } from '../../support/fixtures.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
-import { pageRows } from '../../support/list-statistics.ts'
-import { pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp } from '../../support/temporary.ts'
+import { faultsIn, keepScreenshot, type Look } from '../browser.ts'
+import { inBrowser as test } from '../in-browser.ts'
+import { pageOf, requestOn } from '../page.ts'
+import { pageRows } from '../page-rows.ts'
 
 afterAll(cleanUp)
 
@@ -171,23 +171,4 @@ test('the views are named as a screen reader needs them, which hears one sentenc
   expect(key).toContain('- heading "Your key" [level=1]')
   expect(key).toContain('31,240 left of 34,560, resets in 11 hr 10 min')
   expect(key).toMatch(/img "Requests by hour\. 00: 7.* 23: 7"/)
-})
-
-test('the first screen shows what there is, type, anonymity, map, the request and eight rows', async () => {
-  const { page } = await open({ viewport: { width: 1440, height: 900 } })
-  await page.locator('#answer td', { hasText: 'sec' }).first().waitFor()
-  for (const selector of [
-    'h1',
-    '.card:has([name=type])',
-    '.card:has([name=anon])',
-    '.map',
-    '.copy',
-    '#answer tbody tr:nth-child(8)',
-  ]) {
-    const { y = 0, height = 0 } = (await page.locator(selector).boundingBox()) ?? {}
-    expect([selector, height > 0, y + height <= 900]).toEqual([selector, true, true])
-  }
-  const scrolls = `[...document.querySelectorAll('#answer, #answer *')]
-    .filter(e => e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY === 'auto').length`
-  expect(await page.evaluate(scrolls)).toBe(0)
 })

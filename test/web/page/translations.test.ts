@@ -26,14 +26,6 @@ test.each([
   expect(plural(n, words.rows)).toBe(word)
 })
 
-test('one proxy matches, two match', () => {
-  const { plural, words } = createSay('en')
-  expect([plural(1, words.matches), plural(2, words.matches)]).toEqual([
-    'proxy matches',
-    'proxies match',
-  ])
-})
-
 test.each([
   [1, '1 byte'],
   [149, '149 bytes'],

@@ -4,12 +4,12 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { dataDirectory, KEY } from '../../support/fixtures.ts'
-import { inBrowser as test } from '../../support/in-browser.ts'
 import { succeed } from '../../support/launch.ts'
-import { fulfill, pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
+import { inBrowser as test } from '../in-browser.ts'
+import { fulfill, pageOf, requestOn } from '../page.ts'
 
 afterAll(cleanUp)
 
@@ -58,19 +58,6 @@ test('before anybody asks, masked examples stand where the answer will be; after
   await until(async () => (await rows.count()) === 2)
 })
 
-test('the page says why the demo key returns less than matches', async () => {
-  const rows = [10, 95, 99].map((works, i) => ({
-    ip: `192.0.2.${i}:${80 + i}`,
-    type: 'http',
-    works,
-  }))
-  const { page } = await pageOf(() => startChild(dataDirectory(rows)))()
-  await page.locator('.count', { hasText: '3 proxies match' }).waitFor()
-  expect(await tryIt(page)).toContain(
-    '2 of 3: the demo key returns only proxies that passed at least 90 % of checks',
-  )
-})
-
 test('where there is nothing to show, a sentence says why', async () => {
   const none = await open({ at: '/#country=fr' })
   await none.page.locator('#answer', { hasText: 'No proxy matches now' }).waitFor()
@@ -78,16 +65,6 @@ test('where there is nothing to show, a sentence says why', async () => {
   await empty.page.locator('.intro', { hasText: 'The list is empty' }).waitFor()
   expect(await empty.page.getByText('No country has this name').count()).toBe(0)
   expect(await empty.page.locator('[name=country]').count()).toBe(0)
-})
-
-test('of a list without countries none is shown, and one is found by its name', async () => {
-  const nowhere = await pageOf(() =>
-    startChild(dataDirectory([{ ip: '192.0.2.1:80', type: 'http' }])),
-  )()
-  await nowhere.page.locator('.rest', { hasText: 'Unknown country 1' }).waitFor()
-  expect(await nowhere.page.locator('[name=country]').count()).toBe(0)
-  await nowhere.page.getByRole('searchbox', { name: 'Find a country' }).fill('germ')
-  expect(await nowhere.page.locator('[name=country]').count()).toBe(1)
 })
 
 test('on a phone, Try brings the answer into view and the focus to it, and the bar steps aside', async () => {

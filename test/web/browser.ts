@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import axe from 'axe-core'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { onCleanUp } from './temporary.ts'
+import { onCleanUp } from '../support/temporary.ts'
 
 const FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],

@@ -8,9 +8,9 @@ import { type Console, createConsole, makeToken, watchAttention } from '../../sr
 import { observeData } from '../../src/sqlite/metrics.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
-import { type Answer, answerOf, shortOf } from './answer.ts'
-import { T0 } from './fixtures.ts'
-import { onCleanUp } from './temporary.ts'
+import { type Answer, answerOf, shortOf } from '../support/answer.ts'
+import { T0 } from '../support/fixtures.ts'
+import { onCleanUp } from '../support/temporary.ts'
 
 /** Where the listener in process is. */
 const WHERE = { kind: 'tcp', hostname: '127.0.0.1', port: 8081 } as const

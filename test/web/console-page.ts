@@ -1,32 +1,9 @@
 /** The console as tests open it: a server with an admin listener, and its URL with a token. */
 import type { Page } from 'playwright-core'
 import type { Overview, State } from '../../src/admin/api-types.ts'
+import { startConsole } from '../support/service.ts'
+import { temporaryDirectory } from '../support/temporary.ts'
 import { openPage } from './browser.ts'
-import { launchServer } from './launch.ts'
-import { program, proxylist } from './program.ts'
-import { temporaryDirectory } from './temporary.ts'
-
-type Env = { readonly [name: string]: string }
-
-/** Starts `serve` with an admin listener, and makes a token with `proxylist console`. */
-export async function startConsole(dir: string, more: readonly string[] = [], env: Env = {}) {
-  const child = await launchServer(
-    [
-      ...[...program(), 'serve', '--data', dir],
-      ...['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...more],
-    ],
-    { env },
-  )
-  const line = await child.says(/admin listening on \S+\n/)
-  const admin = line.trim().replace('admin listening on ', '')
-  /** A new token; the former one ends. Returns the URL that opens the console. */
-  const signIn = async (): Promise<string> => {
-    const listen = ['--admin-listen', admin.replace('http://', '')]
-    return (await proxylist(['console', '--data', dir, ...listen])).stdout.trim()
-  }
-  const api = `http://127.0.0.1:${child.port}/api`
-  return { ...child, admin, api, signIn, url: await signIn() }
-}
 
 /** The console of a server with the sample list. */
 export const startSample = () => startConsole(temporaryDirectory(), ['--sample'])
