@@ -1,6 +1,6 @@
 /** Tests of which requests the admin listener looks at: Host, Origin, Sec-Fetch-Site, tokens, types. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { isOwnHost } from '../../src/admin/csrf.ts'
 import { readListen } from '../../src/config/parsers.ts'
 import { makeToken } from '../../src/console.ts'
@@ -164,28 +164,6 @@ test('without a token in its file every token is refused, and the sentence says 
     writeFileSync(`${dir}/admin-token`, damaged)
     await isRefused()
   }
-})
-
-test('a named pipe in the place of the token file is not waited for', async () => {
-  const dir = dataDirectory()
-  const service = startConsole(dir)
-  rmSync(`${dir}/admin-token`)
-  Bun.spawnSync(['mkfifo', `${dir}/admin-token`])
-  expect((await service.ask(OVERVIEW)).status).toBe(503)
-})
-
-test('a directory in the place of the token file is named on stderr, and by the command', async () => {
-  const dir = dataDirectory()
-  const service = startConsole(dir)
-  rmSync(`${dir}/admin-token`)
-  mkdirSync(`${dir}/admin-token`)
-  const { status, text } = await service.ask(OVERVIEW)
-  expect(status).toBe(503)
-  expect(text).toContain('the data cannot be used now; stderr of the server says more')
-  expect(() => makeToken(dir)).toThrow(
-    `cannot write ${dir}/admin-token: it is a directory, not a file`,
-  )
-  expect(readdirSync(dir).filter(name => name.includes('.new-'))).toEqual([])
 })
 
 describe('a write', () => {

@@ -142,24 +142,4 @@ describe('the list of keys', () => {
     await registry.plans.set({ ...builtIn('classic'), burst: null, daily: null, subnets: null })
     expect((await pageOf(registry, 'search=classic')).keys[0]?.limits).toEqual([])
   })
-
-  test('is read in slices, between which the event loop goes on', async registry => {
-    const many = Array.from({ length: 1203 }, (_, n) => stored(`k${n}`))
-    await registry.keys.load(many, false)
-    let turns = 0
-    const slices: [turn: number, keys: number][] = []
-    const scan: Registry['keys']['scan'] = async (...asked) => {
-      const slice = await registry.keys.scan(...asked)
-      slices.push([turns, slice.length])
-      return slice
-    }
-    const next = (): void => {
-      turns += 1
-      if (slices.length < 3) setImmediate(next)
-    }
-    setImmediate(next)
-    await pageOf({ ...registry, keys: { ...registry.keys, scan } }, '')
-    expect(slices.map(([, keys]) => keys)).toEqual([500, 500, 203])
-    expect(new Set(slices.map(([turn]) => turn)).size).toBe(3)
-  })
 })

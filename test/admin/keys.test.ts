@@ -1,8 +1,6 @@
 /** Tests of the console's keys, plans and overview: shapes, changes, refusals, secrets. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { quantileOf } from '../../src/metrics/histogram.ts'
 import { dataDirectory } from '../support/fixtures.ts'
-import { samplesOf } from '../support/metrics.ts'
 import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { startConsole } from './console.ts'
@@ -148,10 +146,7 @@ describe('a key', () => {
 
 const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] = [
   [{}, 'kind must be regular or temp'],
-  [{ kind: 'demo' }, 'kind must be regular or temp'],
-  [[], 'the body must be a JSON object'],
   [null, 'the body must be a JSON object'],
-  ['x', 'the body must be a JSON object'],
   [{ kind: 'regular', expire: '1d' }, "unknown member 'expire'; did you mean 'expires'?"],
   [
     { kind: 'regular', ttl: '1h' },
@@ -160,50 +155,27 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] 
   [{ kind: 'temp', plan: 'classic' }, "unknown member 'plan'; it may have ttl, label, note"],
   [{ kind: 'regular', label: 'a\nb' }, 'label must be up to 200 printable characters'],
   [{ kind: 'regular', label: { a: 1 } }, 'label must be a string'],
-  [{ kind: 'regular', label: 1 }, 'label must be a string'],
-  [{ kind: 'regular', plan: true }, 'plan must be a string'],
   [{ kind: 'regular', expires: 'soon' }, /^expires must be a duration such as 30d/],
   [{ kind: 'regular', expires: '2020-01-01' }, /^expires must lie in the future/],
   [{ kind: 'temp', ttl: '0s' }, /^ttl must lie in the future/],
 ]
 
 describe('a key that is refused', () => {
+  test('says why: the sentences are those of the command line', async () => {
+    const { id } = await made(service)
+    expect(await messageOf(`/console/keys/${id}`, DELETE)).toBe(`409 key ${id} is not revoked`)
+    for (const action of ['/rotate', '/revoke', '/reset', '']) {
+      const asking = post(action === '' ? { label: 'x' } : {})
+      expect(await service.short(`/console/keys/nobody${action}`, asking)).toBe('404 NOT_FOUND')
+    }
+  })
+
   test.each(BAD_KEYS)('is not made of %p', async (json, message) => {
     const before = await service.value('/console/keys')
     const said = await messageOf('/console/keys', post(json))
     expect(said).toStartWith('400 ')
     expect(said.slice(4)).toMatch(message)
     expect(await service.value('/console/keys')).toEqual(before)
-  })
-
-  test('says why', async () => {
-    const [{ id }, { id: temp }] = [await made(service), await made(service, { kind: 'temp' })]
-    const path = `/console/keys/${id}`
-    const noPlan = "409 there is no plan 'gold' for keys; plans are classic, free, standard"
-    for (const [at, asking, said] of [
-      ['/console/keys', post({ kind: 'regular', plan: 'gold' }), noPlan],
-      [path, post({ plan: 'gold' }), noPlan],
-      [path, DELETE, `409 key ${id} is not revoked`],
-      [path, post({}), '400 nothing to change: give plan, label, note, from or expires'],
-      [
-        ...([`/console/keys/${temp}`, post({ plan: 'classic' })] as const),
-        '409 this is a temporary key: its plan is temp and stays',
-      ],
-      [
-        ...([`/console/keys/${temp}`, post({ expires: 'never' })] as const),
-        '409 this is a temporary key, which must end',
-      ],
-      ['/console/keys?sorts=today', {}, "400 unknown parameter 'sorts'; did you mean 'sort'?"],
-    ] as const) {
-      expect(await messageOf(at, asking)).toBe(said)
-    }
-    await service.ask(`${path}/revoke`, post({}))
-    const said = await messageOf(`${path}/rotate`, post({}))
-    expect(said).toBe('409 this key is revoked: make a new one')
-    for (const action of ['/rotate', '/revoke', '/reset', '']) {
-      const asking = post(action === '' ? { label: 'x' } : {})
-      expect(await service.short(`/console/keys/nobody${action}`, asking)).toBe('404 NOT_FOUND')
-    }
   })
 
   test('is made by no body that is not JSON, or too long', async () => {
@@ -273,11 +245,9 @@ describe('a plan', () => {
 describe('a plan with bad limits', () => {
   const BAD = [
     ['gold', { daily: '0' }, '400 daily must be an integer of at least 1, or unlimited'],
-    ['gold', { daily: '1.5' }, '400 daily must be an integer of at least 1, or unlimited'],
     ['gold', { burst: { requests: 5 } }, '400 burst must be a string'],
     ['gold', { burst: '0/5s' }, /^400 burst must be REQUESTS\/DURATION/],
     ['gold', { enabled: 'yes' }, '400 enabled must be on or off'],
-    ['gold', { enabled: null }, '400 enabled must be a string'],
     ['gold', { dayly: '5' }, "400 unknown member 'dayly'; did you mean 'daily'?"],
     ['Gold', {}, /^400 the name must be a name of lower-case letters/],
     [
@@ -308,24 +278,6 @@ describe('the overview', () => {
     expect(overview.list.rows).toBe(1)
     expect(overview.process.rss_bytes).toBeGreaterThan(1e6)
     expect(overview.process.data_bytes).toBeGreaterThan(1000)
-  })
-
-  test('has the p99 that the histogram of /metrics gives', async () => {
-    const service = create()
-    for (let n = 0; n < 20; n += 1) await service.api('/api?key=wrong')
-    const { text } = await service.ask('/metrics')
-    const below = samplesOf(text)
-      .filter(
-        ({ name, labels }) => name.endsWith('duration_seconds_bucket') && labels.route === '/api',
-      )
-      .map(({ value }) => value)
-    const counts = below.map((count, i) => count - (below[i - 1] ?? 0))
-    service.setClock(60)
-    await service.admin.tick()
-    const { history } = await service.value('/console/overview')
-    // Within 5 µs: the console rounds to whole µs.
-    expect(history.p99_ms[0]).toBeCloseTo(1000 * (quantileOf(counts, 0.99) ?? 0), 2)
-    expect(history.p50_ms[0]).toBeCloseTo(1000 * (quantileOf(counts, 0.5) ?? 0), 2)
   })
 
   test.each([

@@ -3,7 +3,6 @@
  * unchanged, and they are never the cause of a wrong record.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { entitlementsOf } from '../../src/access/entitlements.ts'
 import {
   type Answer,
   type AnswerStreamer,
@@ -14,13 +13,11 @@ import type { Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
-import { DEMO as DEMO_CALLER, TENANT } from '../support/limits.ts'
+import { TENANT } from '../support/limits.ts'
 import { nextTurn, PROVIDER, queryOf, readerOf } from '../support/streamer.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-
-const DEMO = { ...entitlementsOf(DEMO_CALLER), worksDefault: null }
 
 /** Rows in 300 /16 networks; every second one is of socks5, and each is a second older. */
 const rowsOf = (n: number): TestRow[] =>
@@ -92,21 +89,6 @@ describe('many matches', () => {
     expect(world.asked()).toEqual(['matches'])
   })
 
-  test('are those of the filter, young enough at each draw', async () => {
-    const world = worldOf(listOf(ROWS))
-    const query = queryOf('type=socks5&time=1000&sort=random&count=1000&type_prefix=1')
-    for (const [later, most] of [0, 0, 10, 11, 998, 999].map(s => [s, 500 - Math.floor(s / 2)])) {
-      const nowMs = T0 + (later ?? 0) * 1000
-      const answer = await world.find(query, nowMs)
-      expect(answer?.records).toBe(most)
-      expect(Buffer.from(answer ? bodyOf(answer, nowMs) : '').toString()).not.toMatch(/http:/)
-    }
-    expect(await world.find(query, T0 + 1_000_000)).toBeNull()
-    expect(world.asked()).toEqual(['matches'])
-    expect((await world.find(query, T0 - 1000))?.records).toBe(501) // the clock stepped back
-    expect(world.asked()).toEqual(['matches'])
-  })
-
   test('are not needed for an answer of more than a thousand: it is streamed', async () => {
     const world = worldOf(listOf(ROWS))
     for (const count of ['', '&count=1001', '&count=3000']) {
@@ -118,16 +100,6 @@ describe('many matches', () => {
 })
 
 describe('many matches', () => {
-  test('look once the same to demo, and its addresses are masked', async () => {
-    const world = worldOf(listOf(ROWS))
-    for (const form of FORMS) {
-      const addresses = await world.addresses(queryOf(`time=9999&sort=random&${form}`, DEMO))
-      expect(new Set(addresses).size).toBe(50)
-      for (const address of addresses) expect(address).toMatch(/^1[012]\.\d+\.0\.0:80$/)
-    }
-    expect(world.asked()).toEqual(['matches'])
-  })
-
   test('are forgotten when the list changes, and when there is no room', async () => {
     const list = listOf(ROWS)
     const world = worldOf(list)

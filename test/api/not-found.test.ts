@@ -3,7 +3,6 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { entitlementsOf } from '../../src/access/entitlements.ts'
 import { notFound } from '../../src/api/not-found.ts'
 import type { Query } from '../../src/api/query.ts'
-import { createListStore } from '../../src/sqlite/proxies/store.ts'
 import type { List } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO } from '../support/limits.ts'
@@ -95,28 +94,4 @@ test('the reason is the one of now: the age, and the list', async () => {
   await nextTurn()
   expect(why('port=1&works=1')).toBe('')
   expect(why('type=https&works=1')).toBe('')
-})
-
-test('a type is looked up once for each version of the list, whatever the queries are', () => {
-  const list = listOf(ROWS)
-  const statements: string[] = []
-  const prepare = list.db.prepare.bind(list.db)
-  list.db.prepare = ((sql: string) => {
-    const statement = prepare(sql)
-    if (!sql.includes('types & ?')) return statement
-    const values = (...bound: never[]) => {
-      statements.push(sql)
-      return statement.values(...bound)
-    }
-    return { values, finalize() {} }
-  }) as typeof list.db.prepare
-  const { explainEmpty, shiftChecks } = createListStore(list.db)
-  const lackingOf = (query: string) => explainEmpty(queryOf(query).filter).lacking
-  for (const query of ['type=https', 'type=https&works=1', 'type=https&ping=5']) {
-    expect(lackingOf(query)).toEqual(['type'])
-  }
-  expect(statements).toHaveLength(1)
-  shiftChecks(1)
-  expect(lackingOf('type=https')).toEqual(['type'])
-  expect(statements).toHaveLength(2)
 })

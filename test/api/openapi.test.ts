@@ -140,36 +140,6 @@ describe('completeness', () => {
   })
 })
 
-/** The texts of a document by where they stand. */
-function textsOf(value: unknown, path = ''): [path: string, text: string][] {
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([name, each]) => {
-    if (name === 'examples' || name === 'properties') {
-      return name === 'examples'
-        ? []
-        : Object.entries(each).flatMap(([n, e]) => textsOf(e, `${path}.${n}`))
-    }
-    const isText =
-      typeof each === 'string' &&
-      (/^(summary|description)$/.test(name) || path.endsWith('x-enumDescriptions'))
-    return isText ? [[`${path}.${name}`, each]] : textsOf(each, `${path}.${name}`)
-  })
-}
-
-test('texts are in both languages, with the same code in them', () => {
-  const russian = new Map(textsOf(createDocument({ ...OPTIONS, lang: 'ru' })))
-  const english = textsOf(DOCUMENT)
-  expect(english.map(([path]) => path)).toEqual([...russian.keys()])
-  expect(english.length).toBeGreaterThan(120)
-  const codes = (text: string) => [...text.matchAll(/`([^`]*)`/g)].map(([, code]) => code).sort()
-  for (const [path, en] of english) {
-    const ru = russian.get(path) ?? ''
-    expect([path, en.length > 2, /[а-я]/i.test(ru), /[а-я]/i.test(en), ...codes(ru)]).toEqual([
-      ...[path, true, true, false, ...codes(en)],
-    ])
-  }
-})
-
 const parse = createParamsParser(PROVIDER)
 /** Whether the service accepts parameters; each value is as a query string has it, encoded. */
 const accepts = (query: string): boolean =>

@@ -1,8 +1,7 @@
 /** Runs the scenarios of `scenarios.cases.ts` on one service, in process or as the binary. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { openList } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
-import { addKeys, addList, fillList, T0 } from '../support/fixtures.ts'
+import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { ENGINES, type Service, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { KEYS, PLANS, ROWS, SCENARIOS, STORED, type Step } from './scenarios.cases.ts'
@@ -108,25 +107,6 @@ describe('more proxies than are found at once (F1, F2)', () => {
     expect(new Set(all).size).toBe(COUNT)
     const first = (await text('sort=ping&count=100')).trimEnd().split('\n')
     expect(first).toEqual(all.slice(0, 100).map(line => line.split(',')[0] ?? ''))
-  })
-
-  test('sort=random draws others for each request, of the list as it is', async () => {
-    const drawn = await Promise.all(
-      Array.from({ length: 40 }, (_, n) => text(`sort=random&count=${1 + (n % 2) * 99}`)),
-    )
-    expect(new Set(drawn).size).toBeGreaterThan(30)
-    const many = (await text('sort=random')).trimEnd().split('\n')
-    expect(new Set(many).size).toBe(COUNT)
-    const masked = (await text('sort=random&works=0', 'demo')).trimEnd().split('\n')
-    expect(masked.toSorted()).toEqual([0, 1, 2, 3, 4].map(n => `10.${n}.0.0:3128`))
-    const list = openList(dir)
-    fillList(list, [{ ip: '192.0.2.1:80', type: 'http' }], 'replace')
-    list.close()
-    await new Promise(resolve => setImmediate(resolve)) // changes are read once in a turn
-    for (const query of ['sort=random&count=1', 'sort=random', 'sort=ping&count=100']) {
-      expect(await text(query)).toBe('192.0.2.1:80\n')
-    }
-    expect((await ask({ query: 'type=https', status: 404 }, long)).text).toContain('the given type')
   })
 })
 

@@ -1,23 +1,16 @@
 /** A request of the list from top to bottom (src/http/api.ts): which refusal it gets, and what counts (contract A2). */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { createAccess } from '../../src/access/access.ts'
 import type { UsageStore } from '../../src/access/ports.ts'
 import type { AnswerStream, AnswerStreamer, Totals } from '../../src/api/answer.ts'
 import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
-import { createQueryReader } from '../../src/api/query.ts'
-import { createResponseCache } from '../../src/api/response-cache.ts'
-import { apiRoute } from '../../src/http/api.ts'
 import { StoreError } from '../../src/lib/errors.ts'
-import { createCounters } from '../../src/metrics/traffic.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
-import { openRegistry } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
-import { ASK, dataDirectory, type Limits, listOf, T0, type TestRow } from '../support/fixtures.ts'
+import { ASK, dataDirectory, type Limits, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
-import { manual } from '../support/manual.ts'
 import type { Service } from '../support/service.ts'
-import { NO_STREAMER, PROVIDER, readerOf } from '../support/streamer.ts'
-import { cleanUp, onCleanUp } from '../support/temporary.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -192,23 +185,6 @@ describe('a request waits for its store no longer than its bound', () => {
     const service = await start({ ...BURST, subnets: 5 }, exchange)
     expect(await ask(service, query)).toEqual([code, left])
   })
-
-  test('its admission included', async () => {
-    const HOUR_MS = 3_600_000
-    let nowMs = 0
-    const service = await start({ subnets: 5 }, ({ usage }) => ({
-      usage: {
-        ...usage,
-        bound: { msMax: HOUR_MS, elapsedMs: () => nowMs, failure: () => LATE },
-        async admit(batch) {
-          nowMs = HOUR_MS
-          return usage.admit(batch)
-        },
-        consume: never,
-      },
-    }))
-    expect((await ask(service))[0]).toBe('DB_EXECUTE_FAILED')
-  })
 })
 
 describe('a stream', () => {
@@ -251,84 +227,5 @@ describe('a stream', () => {
     const busy = new ApiError('RATE_LIMIT_EXCEEDED', 'wait', { retryAfterSeconds: 1 })
     const service = await start(BURST, ofStreamer(failWith(busy)))
     expect(await ask(service)).toEqual(['RATE_LIMIT_EXCEEDED', ALL_LEFT])
-  })
-})
-
-describe('the manual’s sentence on refused requests', () => {
-  test('is there', () => {
-    expect(manual('limits').replaceAll(/\s+/g, ' ')).toContain(
-      'Requests that a limit refuses do not count. A request that is refused for its networks ' +
-        'counts, because its answer was found. Failed requests (500, 503) do not count, unless ' +
-        'the database fails for the refund, too.',
-    )
-  })
-
-  test.each([
-    ['503', FAILURE, 'DB_EXECUTE_FAILED'],
-    ['500', MISTAKE, 'INTERNAL_ERROR'],
-  ] as const)('is true of %s', async (_, thrown, code) => {
-    let [isFailing, isLocked] = [false, false]
-    const service = await start(BURST, ({ proxies, usage }) => ({
-      proxies: {
-        ...proxies,
-        find(...of) {
-          if (isFailing) throw thrown
-          return proxies.find(...of)
-        },
-      },
-      usage: {
-        ...usage,
-        refund(batch) {
-          if (isLocked) throw FAILURE
-          return usage.refund(batch)
-        },
-      },
-    }))
-    isFailing = true
-    expect(await ask(service)).toEqual([code, ALL_LEFT])
-    isLocked = true
-    expect(await ask(service)).toEqual([code, ONE_LESS])
-    isFailing = false
-    expect(await ask(service)).toEqual(['ok', TWO_LESS])
-    expect(await ask(service)).toEqual(['RATE_LIMIT_EXCEEDED', TWO_LESS])
-  })
-})
-
-describe('the address of the client', () => {
-  test.each([
-    ['without quotas of networks', {}, 0],
-    ['with a quota of the networks served', { subnets: 5 }, 1],
-    ['with a quota of the networks of callers', { clients: 5 }, 1],
-  ] as const)('is looked up at once or never, on a plan %s', async (_, limits, times) => {
-    const registry = openRegistry(dataDirectory(ROWS, limits))
-    onCleanUp(registry.close)
-    let lookups = 0
-    const route = apiRoute({
-      access: createAccess(registry.keys, registry.usage),
-      readQuery: createQueryReader(PROVIDER),
-      cache: createResponseCache({
-        ...{ reader: readerOf(listOf(ROWS)), streamer: null, provider: PROVIDER, bytesMax: 0 },
-      }),
-      clock: () => T0,
-      admissions: { regular: 0, temp: 0, demo: 0, refunded: 0 },
-      ipOf() {
-        lookups += 1
-        return '192.0.2.200'
-      },
-    })
-    const replying = route({
-      ...{ request: new Request(`http://a${ASK}`), isHead: false, id: '1', nowMs: T0, startMs: 0 },
-      ...{
-        traffic: createCounters().route('/api'),
-        ip: null,
-        keyId: null,
-        why: '',
-        limits: [],
-        waitedMs: 0,
-      },
-    })
-    expect(lookups).toBe(times) // the client may disconnect while the request waits
-    expect(await replying).toMatchObject({ status: 200 })
-    expect(lookups).toBe(times)
   })
 })

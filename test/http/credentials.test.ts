@@ -1,15 +1,10 @@
 /** Where the key of a request is read from (spec 5), and that no message repeats it. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
-import { newKey } from '../../src/access/key.ts'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { keyOf, readCredentials } from '../../src/http/credentials.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
-import { queryOf, sending, valueText } from '../api/query-strings.ts'
+import { sending } from '../api/query-strings.ts'
 import { refusal } from '../api/thrown.ts'
-import { addKeys, T0 } from '../support/fixtures.ts'
-import { startInProcess } from '../support/in-process.ts'
-import type { Service } from '../support/service.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -116,39 +111,5 @@ describe('the query string of a request', () => {
   ] as const)('%j with %j: key %j, query string %j', (url, authorization, key, queryString) => {
     const read = readCredentials(url, sending(authorization))
     expect([read.key, read.queryString]).toEqual([key, queryString])
-  })
-})
-
-describe('the key', () => {
-  const key = newKey('regular')
-  let service: Service
-  beforeAll(async () => {
-    const dir = temporaryDirectory()
-    addKeys(dir, { unlimited: {} }, [{ key, plan: 'unlimited' }], T0)
-    service = await startInProcess(dir, {})
-  })
-
-  /** The message that a request gets; the list is empty, so each gets one. */
-  async function messageOf(query: string, authorization: string | null): Promise<string> {
-    const headers = authorization === null ? {} : { authorization }
-    const { text } = await service.request(`/api?${query}`, { headers })
-    return JSON.parse(text).message
-  }
-
-  test('is never in a message, whatever the query string', async () => {
-    const escaped = `%${key.charCodeAt(0).toString(16)}${key.slice(1)}`
-    const slips = [key, escaped, `x${key}`, `${key}.`, `key${key}`, ' key', 'Key']
-    const keyed = fc.constantFrom('', '', `key=${key}`, `key=${escaped}`, 'key=')
-    const values = fc.oneof(valueText, fc.constantFrom(key, escaped))
-    const query = fc.tuple(keyed, queryOf(slips, values), keyed, fc.constantFrom(...slips, 'x'))
-    const header = fc.constantFrom(null, `Bearer ${key}`, `bearer  ${key} `, `Basic ${key}`)
-    await fc.assert(
-      fc.asyncProperty(query, header, async ([first, middle, last, slip], authorization) => {
-        const text = [first, middle, `${slip}=1`, last].filter(Boolean).join('&')
-        expect(await messageOf(text, authorization)).not.toContain(key)
-        expect(await messageOf([first, middle].join('&'), authorization)).not.toContain(key)
-      }),
-      { numRuns: 500 },
-    )
   })
 })

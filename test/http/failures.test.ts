@@ -6,15 +6,12 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { ApiError } from '../../src/api/errors.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { type Answer, ask, from } from '../support/answer.ts'
-import { overwriteRoots } from '../support/damage.ts'
-import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
+import { ASK, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { SERVICES, type ServeOptions, type Service, startChild } from '../support/service.ts'
-import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -203,33 +200,6 @@ test('while proxies.db is locked by an import all is as before; without its tabl
   await service.stop()
 })
 
-test.each(SERVICES)(
-  'a damaged proxies.db gives 503, never what is inside, %s',
-  async (_, start) => {
-    const rows: readonly TestRow[] = Array.from({ length: 600 }, (_, i) => ({
-      ...{ ip: `10.0.${i >> 8}.${i & 255}:80`, type: 'http', anon: 'elite' },
-      ...{ city: `Город ${i}`, works: 95, age: i % 500 },
-    }))
-    const dir = dataDirectory(rows)
-    overwriteRoots(join(dir, PROXY_FILE))
-    const service = await start(dir, {})
-    for (const query of ['', '&get=json', '&anon=transparent', '&port=81&get=json&wrap=1']) {
-      await expectUnavailable(service, ASK + query)
-    }
-    await expectUnavailable(service, '/api?key=demo')
-    expect(await ask(service, '/stats')).toBe('503 DB_EXECUTE_FAILED')
-    expect(await ask(service, '/healthz')).toBe('200 ok\n')
-    expect(await ask(service, '/api?key=nobody')).toBe('403 INVALID_KEY')
-    if (start !== startChild) return
-    while (!service.output().includes('is damaged')) await expectUnavailable(service)
-    await expectUnavailable(service, '/readyz')
-    await service.stop()
-    expect(service.output()).toMatch(
-      /proxies\.db is damaged; import .* --replace FILE, .*; answering 503/,
-    )
-  },
-)
-
 const SECRET = `SELECT * FROM keys at /tmp/access.db with ${KEY}`
 const failing = (): never => {
   throw new TypeError(SECRET)
@@ -279,19 +249,4 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
     expect(service.output()).toMatch(/\n\s+at failing/)
     await service.stop()
   })
-})
-
-test('“too many long answers” is said once, whatever the number of requests', async () => {
-  const busy = new ApiError('DB_EXECUTE_FAILED', 'too many long answers', { retryAfterSeconds: 1 })
-  const topics: string[] = []
-  const service = await serviceWith(
-    ({ proxies }) => ({
-      proxies: { ...proxies, find: () => 'must-stream' },
-      streamer: { ...NO_STREAMER, stream: () => Promise.reject(busy) },
-    }),
-    { onRepeated: (_, topic = '') => void topics.push(topic) },
-  )
-  for (const _ of [1, 2, 3]) expect((await service.request(ASK)).status).toBe(503)
-  expect(topics).toEqual(Array.from({ length: 3 }, () => 'too many long answers'))
-  await service.stop()
 })

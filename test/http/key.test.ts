@@ -1,10 +1,8 @@
 /** GET /key (contract F3): what a key's owner sees, that asking costs nothing, and what is refused. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { StoreError } from '../../src/lib/errors.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
-import { startInProcess } from '../support/in-process.ts'
 import { ENGINES, type Service, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -243,29 +241,3 @@ for (const engine of ENGINES) {
     })
   })
 }
-
-describe('in process', () => {
-  const failing = (): never => {
-    throw new StoreError('access.db cannot be read')
-  }
-  test.each(['peek', 'history'] as const)('503 while %s of the store fails', async method => {
-    const one = await startInProcess(seeded(), {}, ({ usage }) => ({
-      usage: { ...usage, [method]: failing },
-    }))
-    expect(await one.request('/key', bearer(KEY.standard))).toMatchObject({
-      ...{ status: 503, text: expect.stringContaining('"code":"DB_EXECUTE_FAILED"') },
-    })
-  })
-
-  test('400 for a parameter, also while keys or limits cannot be read', async () => {
-    const stores: Parameters<typeof startInProcess>[2][] = [
-      () => ({ keys: { find: failing } }),
-      ({ usage }) => ({ usage: { ...usage, peek: failing } }),
-    ]
-    for (const exchange of stores) {
-      const one = await startInProcess(seeded(), {}, exchange)
-      const { status, text } = await one.request('/key?time=600', bearer(KEY.standard))
-      expect([status, JSON.parse(text).message]).toEqual([400, '/key has no parameters'])
-    }
-  })
-})

@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileClock, steadyClock, stopwatch } from '../../src/lib/clock.ts'
+import { fileClock, stopwatch } from '../../src/lib/clock.ts'
 import { T0 } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -22,15 +22,4 @@ test('a stopwatch never runs backwards', () => {
   const first = elapsedMs()
   expect(first).toBeGreaterThanOrEqual(0)
   expect(elapsedMs()).toBeGreaterThanOrEqual(first)
-})
-
-test('a steady clock begins with the time of another one, and does not step with it', () => {
-  let now = T0
-  const clock = steadyClock(() => now)
-  const isNear = (ms: number): boolean => ms >= T0 && ms < T0 + 3_600_000
-  expect(isNear(clock())).toBeTrue()
-  for (const ms of [T0 - 3_600_000, T0 + 3_600_000]) {
-    now = ms
-    expect(isNear(clock())).toBeTrue()
-  }
 })

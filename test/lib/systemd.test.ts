@@ -6,8 +6,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { environmentNameOf, SETTINGS, type SettingName } from '../../src/config/settings.ts'
-import { parseDuration } from '../../src/lib/time.ts'
 import { listenForDatagrams } from '../support/datagrams.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { manual } from '../support/manual.ts'
@@ -19,7 +17,6 @@ afterAll(cleanUp)
 const UNIT = readFileSync(join(ROOT, 'data/proxylist.service'), 'utf8')
 const JUDGE_UNIT = readFileSync(join(ROOT, 'data/proxylist-judge.service'), 'utf8')
 const CHECK_UNIT = readFileSync(join(ROOT, 'data/proxylist-check.service'), 'utf8')
-const SETTING_NAMES = Object.keys(SETTINGS) as SettingName[] // of the table itself
 /** All values of a setting of the unit, joined. */
 const unitValue = (name: string): string =>
   [...UNIT.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value]) => value).join(' ')
@@ -31,18 +28,8 @@ describe('the unit file', () => {
     expect([exitCode, stderr]).toEqual([0, ''])
   })
 
-  test('lets requests in flight finish before systemd kills', () => {
-    const stopMs = parseDuration(unitValue('TimeoutStopSec')) ?? 0
-    expect(stopMs).toBeGreaterThan(parseDuration(SETTINGS.grace.fallback ?? '') ?? Infinity)
-  })
-
   test('is started again for as long as it takes: a full disk may last', () => {
     expect([unitValue('Restart'), unitValue('StartLimitIntervalSec')]).toEqual(['always', '0'])
-  })
-
-  test('unsets variables that could steer the runtime or the loader', () => {
-    const names = ['BUN_OPTIONS', 'BUN_BE_BUN', 'BUN_INSPECT', 'BUN_INSPECT_PRELOAD', 'LD_PRELOAD']
-    expect(unitValue('UnsetEnvironment').split(' ')).toEqual(expect.arrayContaining(names))
   })
 
   test('makes /run/proxylist, which its user and its group may enter, for a unix socket', async () => {
@@ -76,13 +63,6 @@ describe.each([
     const { exitCode, stdout, stderr } = await proxylist(['systemd-unit', command])
     expect(stdout).toBe(unit)
     expect([exitCode, stderr]).toEqual([0, ''])
-  })
-
-  test('names settings that there are', () => {
-    const named = unit.match(/PROXYLIST_\w+/g) ?? []
-    const known = SETTING_NAMES.map(environmentNameOf)
-    expect(named).toContain('PROXYLIST_JUDGE_SECRET')
-    expect(named.filter(name => !known.includes(name))).toEqual([])
   })
 })
 

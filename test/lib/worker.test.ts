@@ -1,11 +1,8 @@
 /** Errors as messages between threads: what survives, and what class they have afterwards. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
-import { getPriority } from 'node:os'
-import { join } from 'node:path'
 import { StoreError } from '../../src/lib/errors.ts'
 import { type ErrorMessage, toError, toErrorMessage } from '../../src/lib/worker.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -55,35 +52,5 @@ describe('toError', () => {
     expect(error).not.toBeInstanceOf(StoreError)
     expect(error).toBeInstanceOf(Error)
     expect(error).toMatchObject({ name: 'SqliteError', message: 'locked', code: 'SQLITE_BUSY' })
-  })
-})
-
-describe('lowerPriority', () => {
-  /** The priority of the thread that calls it; of all threads where they have none of their own. */
-  const NICE = `
-    const nice = () => process.platform !== 'linux' ? 0
-      : Number(readFileSync('/proc/thread-self/stat', 'utf8').split(') ')[1].split(' ')[16])`
-  const MODULE = JSON.stringify(join(import.meta.dir, '../../src/lib/worker.ts'))
-
-  test('is of the thread that calls it alone', async () => {
-    const source = `
-      import { readFileSync } from 'node:fs'
-      import { lowerPriority } from ${MODULE}
-      ${NICE}
-      const before = nice()
-      lowerPriority()
-      lowerPriority()
-      postMessage(nice() - before)`
-    const file = join(temporaryDirectory(), 'worker.ts')
-    writeFileSync(file, source)
-    const worker = new Worker(file)
-    const { promise, resolve, reject } = Promise.withResolvers<number>()
-    worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data)
-    worker.onerror = ({ message }) => reject(new Error(message))
-    const own = getPriority()
-    const lowered = await promise
-    worker.terminate()
-    expect(lowered).toBe(process.platform === 'linux' ? Math.max(10 - own, 0) : 0)
-    expect(getPriority()).toBe(own)
   })
 })

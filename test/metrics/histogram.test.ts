@@ -30,18 +30,6 @@ test.each([
   expect(countsOf([seconds]).indexOf(1)).toBe(bucket)
 })
 
-test('each duration is counted once, and added to the sum', () => {
-  fc.assert(
-    fc.property(fc.array(fc.double({ min: 0, max: 20, noNaN: true })), seconds => {
-      const histogram = createHistogram()
-      for (const each of seconds) observe(histogram, each)
-      const sum = (numbers: Iterable<number>): number => [...numbers].reduce((a, b) => a + b, 0)
-      expect(sum(histogram.counts)).toBe(seconds.length)
-      expect(histogram.sumSeconds).toBe(sum(seconds))
-    }),
-  )
-})
-
 describe('a quantile', () => {
   test('of nothing is not known', () => {
     expect(quantileOf(countsOf([]), 0.5)).toBeNull()

@@ -382,6 +382,9 @@ export const flipsPayloads = (): Behaviour =>
 const SOCKS5_BY_NAME = Uint8Array.from([5, 0, 0, 3, 4, 97, 98, 99, 100, 0, 80])
 const SOCKS5_BY_IPV6 = Uint8Array.from([5, 0, 0, 4, ...new Array<number>(18).fill(0)])
 const NO_MORE = [0, 0, 0, 0, 0, 0]
+const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+const GREETED = [5, 0]
+const CONNECTED = [5, 0, 0, 1, ...NO_MORE]
 const UNKNOWN_PAGE = page(200, '{"origin":"1.2.3.4"}')
 const withHead = (change: (head: string) => string) => ({ edit: change })
 const adds = (...add: string[]) => http({ add })
@@ -474,15 +477,7 @@ export const LIARS: readonly Row[] = [
   ['socks5 with a password', () => leaves([[5, 2]]), 'credentials'],
   ['socks5 without a method for us', () => leaves([[5, 255]]), 'credentials'],
   ['socks4 that asks for a user', () => leaves([[0, 93, ...NO_MORE]]), 'credentials'],
-  [
-    'socks5 that reaches nobody',
-    () =>
-      leaves([
-        [5, 0],
-        [5, 5, 0, 1, ...NO_MORE],
-      ]),
-    'proxy error',
-  ],
+  ['socks5 that reaches nobody', () => leaves([GREETED, [5, 5, 0, 1, ...NO_MORE]]), 'proxy error'],
   ['socks4 that reaches nobody', () => leaves([[0, 91, ...NO_MORE]]), 'proxy error'],
   [
     'does not know the name of the judge',
@@ -543,16 +538,8 @@ export const LIARS: readonly Row[] = [
   ['a web server', () => says(page(404, 'no such page')), 'not a proxy'],
   ['a page that never ends', () => pours('HTTP/1.1 200 OK\r\n\r\n', 'x'), 'not the judge'],
   ['a head that never ends', () => pours('HTTP/1.1 200 OK\r\n', 'X-Fill: y\r\n'), 'too long'],
-  [
-    'a chunk that never ends',
-    () => pours('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n', 'x'),
-    'not the judge',
-  ],
-  [
-    'the line of a chunk that never ends',
-    () => pours('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1'),
-    'altered',
-  ],
+  ['a chunk that never ends', () => pours(`${CHUNKED}fffffff\r\n`, 'x'), 'not the judge'],
+  ['the line of a chunk that never ends', () => pours(CHUNKED, '1'), 'altered'],
   ['a status line that is none', () => says('HTTP/1.1 OK\r\n\r\n'), 'not a proxy'],
   [
     'echo',
@@ -564,20 +551,12 @@ export const LIARS: readonly Row[] = [
   ['all of socks5 at once', () => leaves([[5, 0, 5, 0, 0, 1, ...NO_MORE]]), 'not a proxy'],
   [
     'socks5 and an answer before the request',
-    () =>
-      leaves([
-        [5, 0],
-        [...[5, 0, 0, 1, ...NO_MORE], ...Buffer.from(UNKNOWN_PAGE)],
-      ]),
+    () => leaves([GREETED, [...CONNECTED, ...Buffer.from(UNKNOWN_PAGE)]]),
     'not a proxy',
   ],
   [
     'socks5 with an unknown address',
-    () =>
-      leaves([
-        [5, 0],
-        [5, 0, 0, 9, 9, 9, 9, 9, 9, 9],
-      ]),
+    () => leaves([GREETED, [5, 0, 0, 9, 9, 9, 9, 9, 9, 9]]),
     'not a proxy',
   ],
   ['socks4 with an unknown reply', () => leaves([[0, 1, ...NO_MORE]]), 'not a proxy'],
@@ -607,30 +586,12 @@ export const LEAVING: readonly (readonly [where: string, behave: Behaviour])[] =
   ['in a status line', says('HTTP/1.1 2')],
   ['in a head', says('HTTP/1.1 200 OK\r\nContent-Le')],
   ['before a body', says('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n')],
-  ['before a chunk', says('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')],
+  ['before a chunk', says(CHUNKED)],
   ['in the greeting of socks5', leaves([[5]])],
   ['after the greeting of socks5', leaves([[5, 0]])],
-  [
-    'in the reply of socks5',
-    leaves([
-      [5, 0],
-      [5, 0, 0],
-    ]),
-  ],
-  [
-    'in the address of socks5',
-    leaves([
-      [5, 0],
-      [5, 0, 0, 3, 200, 1],
-    ]),
-  ],
-  [
-    'after the reply of socks5',
-    leaves([
-      [5, 0],
-      [5, 0, 0, 1, ...NO_MORE],
-    ]),
-  ],
+  ['in the reply of socks5', leaves([GREETED, [5, 0, 0]])],
+  ['in the address of socks5', leaves([GREETED, [5, 0, 0, 3, 200, 1]])],
+  ['after the reply of socks5', leaves([GREETED, CONNECTED])],
   ['in the reply of socks4', leaves([[0]])],
   ['later in the reply of socks4', leaves([[0, 90, 0]])],
   ['after the reply of socks4', leaves([[0, 90, ...NO_MORE]])],
@@ -646,28 +607,8 @@ export const HANGING: readonly (readonly [where: string, behave: Behaviour, type
   ['after the answer to CONNECT', says('HTTP/1.1 200 OK\r\n\r\n', 'hangs'), 'https'],
   ['in the greeting of socks5', leaves([[5]], 'hangs'), 'socks5'],
   ['after the greeting of socks5', leaves([[5, 0]], 'hangs'), 'socks5'],
-  [
-    'in the reply of socks5',
-    leaves(
-      [
-        [5, 0],
-        [5, 0, 0, 3, 200],
-      ],
-      'hangs',
-    ),
-    'socks5',
-  ],
-  [
-    'after the reply of socks5',
-    leaves(
-      [
-        [5, 0],
-        [5, 0, 0, 1, ...NO_MORE],
-      ],
-      'hangs',
-    ),
-    'socks5',
-  ],
+  ['in the reply of socks5', leaves([GREETED, [5, 0, 0, 3, 200]], 'hangs'), 'socks5'],
+  ['after the reply of socks5', leaves([GREETED, CONNECTED], 'hangs'), 'socks5'],
   ['in the reply of socks4', leaves([[0, 90, 0]], 'hangs'), 'socks4'],
   ['after the reply of socks4', leaves([[0, 90, ...NO_MORE]], 'hangs'), 'socks4'],
 ]

@@ -1,13 +1,11 @@
 /** The reference page, /docs (contract F5): what it shows, that it is safe, and how it looks. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { STATUS } from '../../src/api/errors.ts'
 import { createDocument, type DocumentOptions } from '../../src/api/openapi/document.ts'
 import { describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { contentCode, docsPage, html, prose } from '../../src/web/docs/page.ts'
 import { wordsOf } from '../../src/web/docs/translations.ts'
-import { ROOT } from '../support/program.ts'
 import { startChild, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { faultsIn, keepScreenshot, type Look } from './browser.ts'
@@ -85,13 +83,6 @@ describe('the page', () => {
     for (const link of links) expect(own.includes(link) || /^\/(?!\/)/.test(link)).toBeTrue()
   })
 
-  test('shows each recipe of the manual', async () => {
-    const manual = await Bun.file(join(ROOT, 'data/manual/clients.md')).text()
-    const names = [...manual.matchAll(/^### (.+)$/gm)].map(([, name]) => name)
-    expect(names).toHaveLength(6)
-    for (const name of names) expect(text).toContain(`<figcaption><span>${name}</span>`)
-  })
-
   test('says in text what errors are in text', () => {
     const older = docsOf({ errors: 'text' })
     for (const code of Object.keys(STATUS)) expect(older).toContain(`id="error-${code}"`)
@@ -146,13 +137,6 @@ describe('the words of the page', () => {
       }
     }
   })
-  test('of explanations are Russian in the Russian page', () => {
-    const text = docsOf({ lang: 'ru' })
-    expect(text).toContain('<html lang="ru">')
-    for (const [, said = ''] of text.matchAll(/<dd><p>(.*?)<\/p>/g)) {
-      expect(said.replace(/<code>.*?<\/code>/g, '')).toMatch(/[а-я]|^$/i)
-    }
-  })
 })
 
 test('/docs over HTTP has the Content-Security-Policy of the page, and both languages', async () => {
@@ -163,6 +147,9 @@ test('/docs over HTTP has the Content-Security-Policy of the page, and both lang
   expect(policy).not.toContain('unsafe')
   expect(page.text).toContain('<title>Reference · Acme &amp; Sons</title>')
   expect(page.text).toContain('<a href="mailto:ops@example.com">Contact</a>')
+  const { text: front } = await service.request('/')
+  expect(front).toContain('<title>Acme &amp; Sons</title><meta name="siteName"')
+  expect(front).toContain('<meta name="keyUrl" content="https://example.com/keys?a=1&amp;b=2">')
   const russian = await service.request('/docs?lang=ru')
   expect(russian.text).toContain('<html lang="ru">')
   expect(russian.headers.get('etag')).not.toBe(page.headers.get('etag'))
@@ -218,22 +205,6 @@ for (const [at, looks] of Object.entries(LOOKS)) {
     }
   })
 }
-
-inBrowser('the operator is named above and below, on the page and the reference', async () => {
-  const options = Object.entries({ '--site-name': OPERATOR.siteName, '--key-url': OPERATOR.keyUrl })
-  const named = pageOf(() => startChild(temporaryDirectory(), {}, options.flat()))
-  const links = `[...document.querySelectorAll('.operator')].map(each => each.innerText)`
-  for (const at of ['/', '/docs']) {
-    const { page } = await named({ at, viewport: { width: 1440, height: 900 } })
-    await page.locator('main').waitFor()
-    expect([at, await page.evaluate(links)]).toEqual([at, ['Get a key', 'Acme & Sons\nGet a key']])
-    expect(await page.locator('.brand').textContent()).toBe(OPERATOR.siteName)
-    expect(await page.title()).toContain(OPERATOR.siteName)
-  }
-  const { page } = await open()
-  await page.locator('main').waitFor()
-  expect(await page.locator('.operator:visible').count()).toBe(0)
-})
 
 inBrowser('its script: origin, copying, one language everywhere', async () => {
   const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })

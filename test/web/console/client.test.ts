@@ -48,32 +48,12 @@ describe('a request', () => {
     expect(seen).toEqual([`${origin}/x`, '{"a":1}', 'Bearer TOKEN'])
   })
 
-  test('that is refused says what the server says, and of which field', async () => {
-    const said = { message: 'burst must be a number', field: 'burst' }
-    const origin = listen(() => Response.json(said, { status: 400 }))
-    const error = await errorOf(clientOf().send('DELETE', `${origin}/x`))
-    expect([error.message, error.field]).toEqual([said.message, 'burst'])
-  })
-
-  test('with a token that is not taken says so', async () => {
-    const origin = listen(() => Response.json({ message: 'make a new one' }, { status: 401 }))
-    const said: string[] = []
-    const client = clientOf(message => said.push(message))
-    await errorOf(client.get(`${origin}/x`))
-    expect(said).toEqual(['make a new one'])
-  })
-
   test.each([
     ['<html>', 'the server answered with status 502'],
     ['null', 'the server answered with status 502'],
   ])('that something else answers with %p says the status', async (body, message) => {
     const origin = listen(() => new Response(body, { status: 502 }))
     expect((await errorOf(clientOf().get(`${origin}/x`))).message).toBe(message)
-  })
-
-  test('without a server says so', async () => {
-    const error = await errorOf(clientOf().get('http://127.0.0.1:1/x'))
-    expect(error.message).toBe('The server does not answer.')
   })
 })
 
@@ -108,10 +88,5 @@ describe('an upload', () => {
     })
     expect(await upload(origin)).toEqual([{ n: 1 }, { n: 2 }])
     expect(seen).toEqual(['192.0.2.1:80\n', 'application/octet-stream'])
-  })
-
-  test('that is refused throws the server’s sentence', async () => {
-    const origin = listen(() => Response.json({ message: 'too large' }, { status: 413 }))
-    expect(await upload(origin)).toEqual(['too large'])
   })
 })

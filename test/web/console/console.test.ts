@@ -110,63 +110,9 @@ describe('the overview', () => {
     expect(await rows.nth(1).textContent()).toMatch(/^\d+ \w+, \d\d:\d\d30\d/)
     expect(await page.locator('.cards .spark').count()).toBe(5)
   })
-
-  test('has its range in the fragment', async () => {
-    const { page } = await view('Overview', { prepare: withHistory })
-    const range = page.getByRole('navigation', { name: 'Range' })
-    const answered = page.waitForResponse('**/console/overview?range=1h')
-    await range.getByRole('link', { name: '1h' }).click()
-    await answered
-    expect(await page.evaluate('location.hash')).toBe('#overview?range=1h')
-    expect(await page.title()).toBe('Overview · proxylist console')
-    expect(await range.locator('[aria-current]').textContent()).toBe('24h') // as was answered
-  })
-
-  test('names the busiest keys, with a link to each', async () => {
-    const { url, api, admin } = await startSample()
-    const { page } = await openPage(url)
-    const card = page.getByRole('region', { name: 'Busiest keys' })
-    await card.getByText('No key has sent a request today.').waitFor()
-    const token = String(await page.evaluate('Object.values(sessionStorage)[0]'))
-    const made = await fetch(`${admin}/console/keys`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ kind: 'regular', label: 'Acme' }),
-    })
-    const { id, key } = (await made.json()) as { id: string; key: string }
-    await fetch(`${api}?key=${key}`)
-    await page.reload()
-    await card.getByRole('row', { name: 'Acme 1 0' }).waitFor()
-    await card.getByRole('link', { name: 'Acme' }).click()
-    expect(await page.evaluate('location.hash')).toBe(`#keys/${id}`)
-  })
 })
 
 describe('the overview, as time passes', () => {
-  test('is asked for every 10 s while the tab is visible, and not while it is hidden', async () => {
-    const openedMs = performance.now()
-    const { page, requests } = await view('Overview', { prepare: each => each.clock.install() })
-    /** Most requests until now, if the clock was moved so far. */
-    const due = (movedMs: number): number =>
-      1 + Math.floor((performance.now() - openedMs + movedMs) / 10_000)
-    const asked = (): number => requests.filter(each => each.includes('/console/overview')).length
-    const answered = () => page.waitForResponse('**/console/overview*')
-    await page.locator('.cards').waitFor()
-    expect(asked()).toBeWithin(1, due(0) + 1)
-    await Promise.all([answered(), page.clock.runFor(10_000)])
-    expect(asked()).toBeWithin(2, due(10_000) + 1)
-    const show = (state: string) =>
-      page.evaluate(
-        `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
-      )
-    await show('hidden')
-    const before = asked()
-    await page.clock.runFor(120_000)
-    expect(asked()).toBe(before)
-    await Promise.all([answered(), show('visible'), page.clock.runFor(100)])
-    expect(asked()).toBe(before + 1)
-  })
-
   test('says that its figures are old when the server does not answer, and goes on when it does', async () => {
     const { page } = await view('Overview', { prepare: page => page.clock.install() })
     await page.locator('.cards').waitFor()

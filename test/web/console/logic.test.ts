@@ -1,12 +1,10 @@
 /** The pure functions of the console: series, filters, the log, routes, plans, numbers. */
 import { describe, expect, test } from 'bun:test'
 import type { LogEntry } from '../../../src/admin/api-types.ts'
-import { readKeyQuery } from '../../../src/admin/key-page.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { keyHref, routeOf } from '../../../src/web/console/address.ts'
-import { daysUntil, pathsOf, stack } from '../../../src/web/console/chart-data.ts'
+import { pathsOf, stack } from '../../../src/web/console/chart-data.ts'
 import { amount, clock, distance, ms, share } from '../../../src/web/console/format.ts'
-import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-filter.ts'
 import {
   append,
   CODE_WORDS,
@@ -47,27 +45,6 @@ describe('a drawing', () => {
     expect(pathsOf([null, null], 0)).toEqual({ line: '', area: '' })
     expect(pathsOf([], 0)).toEqual({ line: '', area: '' })
     expect(pathsOf([0, 0], 0).line).toBe('M0 100L1000 100')
-  })
-})
-
-test('the list of keys is asked for as its controls say', () => {
-  const asked = (filter: Partial<KeyFilter>) => {
-    const { searchParams } = new URL(pathOf({ ...ALL_KEYS, ...filter }), 'http://h')
-    return readKeyQuery(`http://h/console/keys?${searchParams}`)
-  }
-  const all = { words: [], hasEnded: true, sort: 'today', isDescending: true, page: 1 }
-  expect<object>(asked({})).toEqual(all)
-  expect<object>(
-    asked({
-      search: 'A&b=1 ё%',
-      showsEnded: false,
-      sort: 'label',
-      isDescending: false,
-      page: 7,
-    }),
-  ).toEqual({
-    ...{ words: ['a&b=1', 'ё%'], hasEnded: false, sort: 'label' },
-    ...{ isDescending: false, page: 7 },
   })
 })
 
@@ -180,17 +157,6 @@ describe('the form of a plan', () => {
     expect(limitsOf('wide')).toHaveLength(6)
     expect(limitsOf('demo')).not.toContain('subnets')
   })
-})
-
-test('days without use of a key are shown as such, at least a month until today', () => {
-  const now = Date.parse('2026-03-10T12:00:00Z')
-  const used = { day: '2026-03-08', requests: 3, records: 9, refused: 0 }
-  const days = daysUntil(now, [used])
-  expect(days).toHaveLength(30)
-  expect(days.at(-1)).toEqual({ day: '2026-03-10', requests: 0, records: 0, refused: 0 })
-  expect(days.at(-3)).toEqual(used)
-  expect(daysUntil(now, [{ ...used, day: '2026-01-01' }])).toHaveLength(69)
-  expect(daysUntil(now, [])).toHaveLength(30)
 })
 
 describe('the console writes', () => {

@@ -191,23 +191,6 @@ test('countries are found by any name in any language, and those of an unknown p
   expect(await optionOn(page, 'country', 'de')).toBe(count(({ country }) => country === 'DE'))
 })
 
-test('a slider sets the same limit as its field', async () => {
-  const { page } = await open()
-  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
-  const slider = page.getByRole('slider', { name: 'Ping' })
-  await slider.focus()
-  await page.keyboard.press('ArrowLeft')
-  expect(await page.inputValue('[name=ping]')).toBe('5000')
-  expect(await slider.getAttribute('aria-valuetext')).toBe('up to 5,000 ms')
-  const titles = await page
-    .locator('.columns span')
-    .evaluateAll(all => all.map(each => each.getAttribute('title')))
-  expect(titles).toContainEqual(expect.stringMatching(/^3,000 ms – 5,000 ms: [\d,]+$/))
-  await page.locator('.ticks', { hasText: 'ms' }).waitFor()
-  await page.fill('[name=ping]', '')
-  expect(await slider.getAttribute('aria-valuetext')).toBe('any')
-})
-
 test('the hash restores what was chosen; chips take it away; another hash changes it', async () => {
   const at = '/#type=socks5&country=de,nl&ping=700&get=txt&type_prefix=1'
   const { page } = await open({ at })
@@ -248,32 +231,4 @@ test('a failure of statistics, or a document of another shape, is said', async (
     await page.check('[name=service][value="the service"]')
     expect(await requestOn(page)).toBe('/api?service=the%20service&lang=en&get=json')
   }
-})
-
-test('the page is there before statistics come, and nothing moves when they do', async () => {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const { page } = await open({
-    at: '/#country=de',
-    reducedMotion: 'no-preference',
-    prepare: each => each.route('**/stats*', route => promise.then(() => route.fallback())),
-  })
-  await page.check('[name=type][value=socks5]')
-  const drawn = () =>
-    page.evaluate(
-      'new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))))',
-    )
-  await drawn()
-  const places = () =>
-    page
-      .locator('.card, .request')
-      .evaluateAll(all => all.map(card => JSON.stringify(card.getBoundingClientRect())))
-  const before = await places()
-  await page.evaluate(`new PerformanceObserver(list => {
-    for (const { value } of list.getEntries()) globalThis.shift = (globalThis.shift ?? 0) + value
-  }).observe({ type: 'layout-shift' })`)
-  resolve()
-  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
-  expect(await places()).toEqual(before)
-  await drawn()
-  expect(await page.evaluate('globalThis.shift ?? 0')).toBe(0)
 })

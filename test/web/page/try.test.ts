@@ -1,15 +1,12 @@
 /** Trying a request on the page (contract F6): answers, limits, waiting, errors, where keys are, and the view of a key. */
 import { afterAll, expect } from 'bun:test'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { dataDirectory, KEY } from '../../support/fixtures.ts'
-import { succeed } from '../../support/launch.ts'
 import { startChild } from '../../support/service.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
 import { inBrowser as test } from '../in-browser.ts'
-import { fulfill, pageOf, requestOn } from '../page.ts'
+import { fulfill, pageOf } from '../page.ts'
 
 afterAll(cleanUp)
 
@@ -65,17 +62,6 @@ test('where there is nothing to show, a sentence says why', async () => {
   await empty.page.locator('.intro', { hasText: 'The list is empty' }).waitFor()
   expect(await empty.page.getByText('No country has this name').count()).toBe(0)
   expect(await empty.page.locator('[name=country]').count()).toBe(0)
-})
-
-test('on a phone, Try brings the answer into view and the focus to it, and the bar steps aside', async () => {
-  const { page } = await open({ viewport: { width: 390, height: 844 } })
-  const bar = page.locator('.count')
-  expect(await bar.isVisible()).toBe(true)
-  await tryIt(page)
-  expect(await page.evaluate('document.activeElement.id')).toBe('answer')
-  expect(await bar.isVisible()).toBe(false)
-  const bottom = 'document.activeElement.getBoundingClientRect().bottom'
-  expect(await page.evaluate(bottom)).toBeWithin(1, 845)
 })
 
 test('JSON is a table, other formats are shown as they are', async () => {
@@ -183,22 +169,6 @@ test('a key is in a header and nowhere else; it and the choice are there on the 
   expect(await page.inputValue('[name=key]')).not.toContain(KEY)
 })
 
-test('an answer that is too long is read up to a bound, and its beginning shown, also of one line', async () => {
-  for (const [at, contentType, body] of [
-    ['get=txt&count=9', 'text/plain', '192.0.2.1:80\n'.repeat(310_000)],
-    [
-      ...(['get=json&pretty=0', 'application/json'] as const),
-      `[${'{"ip":"192.0.2.1:80"},'.repeat(185_000)}{}]`,
-    ],
-  ] as const) {
-    const { page } = await open({ at: `/#${at}` })
-    await page.route('**/api?*', route => route.fulfill({ contentType, body }))
-    expect(await tryIt(page)).toContain('You see its beginning')
-    const shown = await page.locator('#answer pre').textContent()
-    expect(shown).toStartWith(body.slice(0, 100))
-  }
-})
-
 test('statistics are asked for again while the page is visible', async () => {
   let asked = 0
   const { page } = await open({
@@ -214,40 +184,6 @@ test('statistics are asked for again while the page is visible', async () => {
   await page.getByText('1,000 in the list').waitFor()
   await page.clock.fastForward(61_000)
   await page.getByText('2,000 in the list').waitFor()
-})
-
-/** A visitor who never saw the API: "elite socks5 in Germany or the Netherlands under 700 ms". */
-test('a newcomer composes a request, tries it, copies the program and runs it', async () => {
-  const openSample = pageOf(() => startChild(temporaryDirectory(), {}, ['--sample']))
-  const { page } = await openSample({ permissions: ['clipboard-read', 'clipboard-write'] })
-  await page.getByRole('checkbox', { name: /^elite/ }).check()
-  await page.getByRole('checkbox', { name: /^socks5/ }).check()
-  await page.getByRole('checkbox', { name: /^Germany/ }).check()
-  await page.getByRole('searchbox', { name: 'Find a country' }).fill('Netherlands')
-  await page.getByRole('checkbox', { name: /^Netherlands/ }).check()
-  await page.getByRole('spinbutton', { name: 'Ping, at most, ms' }).fill('700')
-  expect(await requestOn(page)).toBe(
-    '/api?type=socks5&anon=elite&ping=700&country=de,nl&lang=en&get=json',
-  )
-  await tryIt(page)
-  const rows = page.locator('#answer tbody tr')
-  expect(await rows.count()).toBeGreaterThan(0)
-  for (const row of await rows.allTextContents())
-    expect(row).toMatch(/socks5(?:DE Germany|NL Netherlands)\D*(?:700|[1-6]?\d?\d) ms/)
-  await page.getByRole('radio', { name: 'Python' }).check()
-  await page.getByRole('button', { name: 'Copy' }).click()
-  await page.getByRole('button', { name: 'Copied' }).waitFor()
-  const program = await page.evaluate('navigator.clipboard.readText()')
-  expect(program).toBe(await page.locator('#code').textContent())
-  const file = join(temporaryDirectory(), 'proxies.py')
-  await Bun.write(file, String(program))
-  expect(existsSync(file)).toBe(true)
-  if (Bun.which('python3') !== null) {
-    const printed = await succeed(['python3', file], {
-      env: { PROXYLIST_KEY: 'demo', PYTHONIOENCODING: 'utf-8' },
-    })
-    expect(printed.trim().split('\n')).toHaveLength(await rows.count())
-  }
 })
 
 const USAGE = {
