@@ -12,7 +12,7 @@ import {
   type AnswerStream,
   type AnswerStreamer,
   bodyOf,
-  type Totals,
+  createAnswerRenderer,
 } from '../../src/api/answer.ts'
 import type { Query } from '../../src/api/query.ts'
 import { createCacheEntries, createResponseCache } from '../../src/api/response-cache.ts'
@@ -36,39 +36,65 @@ const DECODERS: { [E in Encoding]: (body: Uint8Array) => Uint8Array } = {
   zstd: body => Bun.zstdDecompressSync(body),
 }
 
-type Select = 'findAll' | 'findQuickly'
-
-/** A reader of a list as the server has it; `onFind` is called at every find. */
-function quickReaderOf(list: List, onFind: () => void): ProxyReader {
-  return {
-    ...readerOf(list),
-    find(filter, options) {
-      onFind()
-      return list.proxies.findQuickly(filter, options) ?? 'must-stream'
-    },
-  }
-}
-
 /** Stores every answer at its first request. */
 const AT_ONCE: ReturnType<typeof createDoorkeeper> = () => true
 
-/** A cache over a list; `finds` counts how often the list was read. */
-function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isRepeated = AT_ONCE) {
+/** `select`: whether the reader finds all, only what is quick as in the server, or nothing. */
+type Parts = {
+  bytesMax?: number
+  select?: 'all' | 'quickly' | 'nothing'
+  isRepeated?: typeof AT_ONCE
+  /** Called by the streamer once it has read. */
+  beforeReply?: () => Promise<unknown>
+}
+
+/** A cache over a list; `finds` counts how often the list was read, `asked` has what the streamer was asked. */
+function cacheOver(list: List, parts: Parts = {}) {
+  const { bytesMax = 2 ** 20, select = 'all', isRepeated = AT_ONCE } = parts
+  const { beforeReply = async () => {} } = parts
+  const { findAll, findQuickly, matches } = list.proxies
   let finds = 0
-  const reader = (select === 'findAll' ? readerOf : quickReaderOf)(list, () => {
-    finds += 1
-  })
-  const parts = { reader, streamer: null, provider: PROVIDER, bytesMax }
-  const cache = createResponseCache(parts, isRepeated)
+  const asked: string[] = []
+  const render = createAnswerRenderer(PROVIDER)
+  const reader: ProxyReader = {
+    ...readerOf(list),
+    find(filter, options) {
+      finds += 1
+      if (select === 'all') return findAll(filter, options)
+      return (select === 'quickly' && findQuickly(filter, options)) || 'must-stream'
+    },
+  }
+  const streamer: AnswerStreamer = {
+    async stream(query, nowMs) {
+      asked.push('stream')
+      const { filter, addressBits } = query
+      const answer = render(query, findAll(filter, { nowMs, addressBits }))
+      await beforeReply()
+      return { kind: 'rendered', ...answer }
+    },
+    async matches({ filter, addressBits }, nowMs) {
+      asked.push('matches')
+      const found = matches(filter, { nowMs, addressBits })
+      await beforeReply()
+      return found
+    },
+    refuseWaiting() {},
+  }
+  const cache = createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax }, isRepeated)
+  const find = async (query: Query, nowMs = T0): Promise<Answer | null> => {
+    const found = await cache.find(query, nowMs, true, () => TENANT)
+    if (found === null || found.kind === 'answer') return found
+    throw new Error('neither an answer nor null')
+  }
   return {
-    finds: () => finds,
+    ...{ find, finds: () => finds },
+    /** What the streamer was asked since the last call. */
+    asked: (): string[] => asked.splice(0),
     compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
       createCompressor(cache)(query, answer, encoding, nowMs),
-    async find(query: Query, nowMs: number): Promise<Answer | null> {
-      const found = await cache.find(query, nowMs, true, () => TENANT)
-      if (found === null || found.kind === 'answer') return found
-      throw new Error('neither an answer nor null')
-    },
+    /** The addresses of an answer. */
+    addresses: async (query: Query, nowMs = T0): Promise<string[]> =>
+      textOf(await find(query, nowMs), nowMs)?.match(/\d+\.\d+\.\d+\.\d+:\d+/g) ?? [],
   }
 }
 type Cache = ReturnType<typeof cacheOver>
@@ -93,7 +119,7 @@ const MANY = Array.from({ length: 250 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, ty
 
 /** Asks at `first` and at `again`, in seconds; says whether the first answer was used again. */
 async function isReused(text: string, first: number, again: number): Promise<boolean> {
-  const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
+  const cache = cacheOver(listOf(OLD_AND_YOUNG))
   const query = queryOf(text)
   const before = await cache.find(query, T0 + first * 1000)
   const after = await cache.find(query, T0 + again * 1000)
@@ -154,7 +180,8 @@ describe('an answer is used again', () => {
 
 describe('an answer that is requested once', () => {
   const QUERY = queryOf('')
-  const cacheOf = (list: List) => cacheOver(list, 2 ** 20, 'findAll', createDoorkeeper())
+  const cacheOf = (list: List, more: Parts = {}) =>
+    cacheOver(list, { isRepeated: createDoorkeeper(), ...more })
 
   test('is not stored, and is at the second request', async () => {
     const cache = cacheOf(listOf(OLD_AND_YOUNG))
@@ -178,7 +205,7 @@ describe('an answer that is requested once', () => {
   })
 
   test('does not displace one that is requested often', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 8192, 'findAll', createDoorkeeper())
+    const cache = cacheOf(listOf(OLD_AND_YOUNG), { bytesMax: 8192 })
     for (const _ of [1, 2]) await answerTo(cache, QUERY)
     for (let port = 1; port <= 1000; port += 1) await cache.find(queryOf(`port=${port}`), T0)
     const before = cache.finds()
@@ -190,7 +217,7 @@ describe('an answer that is requested once', () => {
 describe('the bound', () => {
   /** How often the list is asked when each of these is asked twice, one round after the other. */
   async function findsOf(bytesMax: number, queries: readonly string[]): Promise<number> {
-    const cache = cacheOver(listOf(MANY), bytesMax)
+    const cache = cacheOver(listOf(MANY), { bytesMax })
     for (const query of [...queries, ...queries]) await cache.find(queryOf(query), T0)
     return cache.finds()
   }
@@ -212,35 +239,28 @@ describe('the bound', () => {
   })
 })
 
-/** Answers of a streamer. */
-const TOTALS: Totals = { records: 2, subnets: [2561, 2562] }
 const STREAM: AnswerStream = {
-  kind: 'stream',
-  totals: null,
+  ...{ kind: 'stream', totals: null },
   open: () => new ReadableStream(),
   cancel: async () => {},
 }
-const SMALL: Answer = { kind: 'answer', ...TOTALS, chunks: [new Uint8Array([49, 10])] }
-const EMPTY: Answer = { kind: 'answer', records: 0, subnets: [], chunks: [new Uint8Array()] }
-const rendered = (answer: Answer) =>
-  ({ kind: 'rendered', answer, oldestSeconds: T0 / 1000 - 300 }) as const
 
-/** A cache whose reader streams everything, and the calls of reader and streamer. */
-function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
+/** A cache whose reader finds nothing and whose streamer streams all, and what both were asked. */
+function streamingCache(list: List) {
   let finds = 0
   const streamed: boolean[] = []
-  const mustStream = (): 'must-stream' => {
+  const find = (): 'must-stream' => {
     finds += 1
     return 'must-stream'
   }
-  const reader = { ...readerOf(list), find: mustStream }
   const streamer: AnswerStreamer = {
     ...NO_STREAMER,
-    stream(query, nowMs, needsTotals, tenant) {
+    async stream(_, __, needsTotals) {
       streamed.push(needsTotals)
-      return stream(query, nowMs, needsTotals, tenant)
+      return STREAM
     },
   }
+  const reader = { ...readerOf(list), find }
   const cache = createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 })
   return { ...cache, streamed, finds: () => finds }
 }
@@ -248,7 +268,7 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
 describe('an answer that must be streamed', () => {
   test('is streamed each time, and tried once as long as the list is unchanged', async () => {
     const list = listOf(OLD_AND_YOUNG)
-    const cache = tooLargeCache(list, async () => STREAM)
+    const cache = streamingCache(list)
     for (const later of [0, 1, 1e9, -1e9]) {
       expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => TENANT)).toBe(STREAM)
     }
@@ -265,42 +285,101 @@ describe('an answer that must be streamed', () => {
     ['get=json', false, false],
     ['get=json&wrap=1', false, true], // the envelope says how many
   ])('%p, its subnets needed: %p, is streamed with totals: %p', async (text, needs, totals) => {
-    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => STREAM)
+    const cache = streamingCache(listOf(OLD_AND_YOUNG))
     await cache.find(queryOf(text), T0, needs, () => TENANT)
     expect(cache.streamed).toEqual([totals])
   })
+})
 
-  test('is cached when the streamer finds it small', async () => {
-    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(SMALL))
-    for (const later of [0, 299, 300]) {
-      expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => TENANT)).toBe(SMALL)
+/** Rows in 300 /16 networks; every second one is of socks5, and each is a second older. */
+const LONG: readonly TestRow[] = Array.from({ length: 3000 }, (_, i) => ({
+  ip: `${10 + (i % 3)}.${i % 100}.${i >> 8}.${i & 255}:80`,
+  ...{ type: i % 2 === 0 ? 'http' : 'socks5', age: i },
+}))
+const DRAW = 'time=9999&sort=random'
+
+describe('what the streamer finds', () => {
+  test.each(['type=http', 'type=https', `${DRAW}&count=1`])(
+    'is not kept when the list changes meanwhile: %s',
+    async text => {
+      const list = listOf(OLD_AND_YOUNG)
+      const beforeReply = (): Promise<void> => {
+        list.proxies.shiftChecks(1)
+        return nextTurn()
+      }
+      const cache = cacheOver(list, { select: 'nothing', beforeReply })
+      for (const _ of [1, 2]) {
+        expect((await cache.find(queryOf(text)))?.records ?? 0).toBe(text === 'type=https' ? 0 : 1)
+        expect(cache.asked()).toHaveLength(1)
+      }
+    },
+  )
+
+  test('for a draw are all matches, which are kept for every count and form', async () => {
+    const list = listOf(LONG)
+    const cache = cacheOver(list, { select: 'nothing' })
+    const drawn = new Set<string>()
+    const forms = ['', 'type_prefix=1', 'get=json', 'get=csv', 'get=ndjson&fields=ip,city']
+    for (const form of forms) {
+      for (const count of [1, 2, 1000]) {
+        const addresses = await cache.addresses(queryOf(`${DRAW}&count=${count}&${form}`))
+        expect(new Set(addresses).size).toBe(count)
+        drawn.add(addresses.join())
+      }
     }
-    expect(cache.streamed).toHaveLength(1)
-    await cache.find(queryOf(''), T0 + 301_000, false, () => TENANT)
-    expect(cache.streamed).toHaveLength(2)
+    expect(drawn.size).toBe(forms.length * 3)
+    expect(cache.asked()).toEqual(['matches'])
+    fillList(list, [{ ip: '192.0.2.1:1', type: 'http' }])
+    await nextTurn()
+    await cache.find(queryOf(`${DRAW}&count=1000`))
+    expect(cache.asked()).toEqual(['matches'])
+    const small = cacheOver(list, { select: 'nothing', bytesMax: 16 * 1024 })
+    for (let n = 0; n < 3; n += 1) await small.find(queryOf(`${DRAW}&count=1`))
+    expect(small.asked()).toHaveLength(3)
   })
 
-  test('is null when the streamer finds that nothing matches', async () => {
-    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(EMPTY))
-    expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBeNull()
-    expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBeNull()
-    expect(cache.streamed).toHaveLength(1)
+  test('for a draw of more than a thousand is the answer', async () => {
+    const cache = cacheOver(listOf(LONG), { select: 'nothing' })
+    for (const [count, most] of [
+      ['', 3000],
+      ['&count=1001', 1001],
+    ] as const) {
+      expect(await cache.addresses(queryOf(DRAW + count))).toHaveLength(most)
+    }
+    expect(cache.asked()).toEqual(['stream', 'stream'])
   })
 
-  test.each([
-    ['small', SMALL, SMALL],
-    ['empty', EMPTY, null],
-  ])('is not cached when the list changes meanwhile (%s)', async (_, answer, given) => {
-    const list = listOf(OLD_AND_YOUNG)
-    const cache = tooLargeCache(list, async () => {
-      list.proxies.shiftChecks(1)
-      await nextTurn()
-      return rendered(answer)
-    })
-    expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBe(given)
-    await cache.find(queryOf(''), T0, false, () => TENANT)
-    expect(cache.streamed).toHaveLength(2)
+  test('has no record that another process has changed in this very turn', async () => {
+    const dir = temporaryDirectory()
+    const [writer, list] = [openList(dir), openList(dir, { isServer: true })]
+    for (const { close } of [writer, list]) onCleanUp(close)
+    fillList(writer, LONG)
+    await nextTurn()
+    const cache = cacheOver(list, { select: 'nothing' })
+    const query = queryOf(`type=socks5&${DRAW}&count=1000&get=ndjson`)
+    for (let n = 0; n < 3; n += 1) await cache.find(query)
+    list.proxies.version() // read once in this turn
+    fillList(writer, LONG.map(row => ({ ...row, type: 'http', age: 0 })).slice(0, 2000), 'set')
+    const found = await cache.addresses(query)
+    expect(found).toHaveLength(500)
+    expect(cache.asked()).toContain('stream')
+    const left = new Set(LONG.slice(2000).map(({ ip }) => ip))
+    expect(found.every(address => left.has(address))).toBe(true)
   })
+})
+
+test('a row that is gone or too old is found missing by its id', () => {
+  const { proxies } = listOf(LONG)
+  const { filter } = queryOf('type=http')
+  const at = { nowMs: T0, addressBits: 32 } as const
+  const all = proxies.findAll(filter, at).rows.map(([id]) => id)
+  const some = [all[5] ?? 0, all[2] ?? 0, all[5] ?? 0, all[0] ?? 0]
+  expect(proxies.findByIds(filter, at, some)?.rows.map(([id]) => id)).toEqual(some)
+  expect(proxies.findByIds(filter, at, [...some, 1])).toBeNull()
+  expect(proxies.findByIds(queryOf('type=https').filter, at, some)).toBeNull()
+  const oldest = all.at(-1) ?? 0
+  expect(proxies.findByIds(filter, at, [oldest])?.rows).toHaveLength(1)
+  expect(proxies.findByIds(filter, { ...at, nowMs: T0 + 3000 }, [oldest])).toBeNull()
 })
 
 const answerOf = (bytes: number): Answer => ({
@@ -449,11 +528,9 @@ async function expectDrawn(
   const bare = { ...output, fields: ['ip'], splitIp: false, wrap: false, shape: 'array' } as const
   const drawn = { ...query, id: `${query.id} bare`, output: bare }
   const all = { ...drawn, id: '', filter: { ...filter, sort: null, count: null } }
-  const addresses = async (cache: Cache, asked: Query): Promise<string[]> =>
-    textOf(await cache.find(asked, nowMs), nowMs)?.match(/\d+\.\d+\.\d+\.\d+:\d+/g) ?? []
-  const matching = await addresses(fresh, all)
+  const matching = await fresh.addresses(all, nowMs)
   for (const cache of [fresh, ...cached, ...cached]) {
-    const found = await addresses(cache, drawn)
+    const found = await cache.addresses(drawn, nowMs)
     expect(found).toHaveLength(Math.min(filter.count ?? matching.length, matching.length))
     expect(new Set(found).size).toBe(found.length)
     expect(matching).toEqual(expect.arrayContaining(found))
@@ -462,19 +539,22 @@ async function expectDrawn(
 }
 
 /**
- * A list, and two caches beside an uncached twin; imports go through the list `importing`. The
- * caches read as the server does, the twin all of the list.
+ * A list, and three caches beside an uncached twin; imports go through the list `importing`. Two caches read
+ * as the server does, for one of them all must be streamed; the twin reads all of the list.
  */
 function createWorld(list: List, importing: List, queries: readonly Query[]) {
-  const fresh = cacheOver(list, 0)
-  const large = cacheOver(list, 2 ** 20, 'findQuickly', createDoorkeeper())
-  const tiny = cacheOver(list, 8192, 'findQuickly', createDoorkeeper())
+  const isRepeated = createDoorkeeper()
+  const fresh = cacheOver(list, { bytesMax: 0 })
+  const large = cacheOver(list, { select: 'quickly', isRepeated: createDoorkeeper() })
+  const tiny = cacheOver(list, { select: 'quickly', bytesMax: 8192, isRepeated })
+  const streaming = cacheOver(list, { select: 'nothing' })
   let nowMs = T0
 
   async function ask(query: Query, encoding: Encoding | null): Promise<void> {
-    if (query.filter.sort === 'random') return expectDrawn(query, nowMs, [fresh, large, tiny])
+    if (query.filter.sort === 'random')
+      return expectDrawn(query, nowMs, [fresh, large, tiny, streaming])
     const expected = shownOf(await fresh.find(query, nowMs), nowMs)
-    for (const cache of [large, tiny]) {
+    for (const cache of [large, tiny, streaming]) {
       const answer = await cache.find(query, nowMs)
       expect(shownOf(answer, nowMs)).toEqual(expected)
       if (answer !== null) await checkCompressed(cache, { query, answer, nowMs }, encoding)

@@ -64,8 +64,6 @@ describe('CORS', () => {
     ['/api?key=nobody', 403],
     [`${ASK}&type=socks4`, 404],
     ['/nowhere', 404],
-    ['/key', 400],
-    ['/healthz', 200],
     ['/readyz', 200],
   ])('%s with status %d has the fields as well', async (path, status) => {
     const answer = await (await serviceWith(APP)).request(path, originHeader(APP))
@@ -121,15 +119,8 @@ describe('a preflight', () => {
   })
 })
 
-test('origins are compared as a whole', () => {
-  const { fields } = createCors({ kind: 'some', list: [APP] })
-  for (const origin of [
-    `${APP}:8443`,
-    `${APP}.evil.example`,
-    'http://app.example.com',
-    '',
-    `${APP}/`,
-  ]) {
-    expect(fields(origin)).toEqual({ vary: 'Origin' })
-  }
-})
+test.each([`${APP}:8443`, `${APP}.evil.example`, 'http://app.example.com', '', `${APP}/`])(
+  'an origin is compared as a whole: %j is another one',
+  origin =>
+    expect(createCors({ kind: 'some', list: [APP] }).fields(origin)).toEqual({ vary: 'Origin' }),
+)

@@ -152,38 +152,29 @@ for (const engine of ENGINES) {
     })
   })
 
-  describe(`how it is answered, on ${engine}`, () => {
-    test('the header fields of /api, with the same limits', async () => {
-      const key = await ask('/key', KEY.standard)
-      for (const [name, value] of Object.entries({
-        'content-type': 'application/json; charset=utf-8',
-        'cache-control': 'private, no-store',
-        'referrer-policy': 'no-referrer',
-        'x-content-type-options': 'nosniff',
-        'ratelimit-policy': '"burst";q=5;w=5, "daily";q=34560;w=86400',
-      })) {
-        expect([name, key.headers.get(name)]).toEqual([name, value])
-      }
-      expect(key.headers.get('x-request-id')).not.toBeEmpty()
-      const { limits } = JSON.parse(key.text)
-      const shown = limits.map(
-        ({ name, left, reset }: { name: string; left: number; reset: number }) =>
-          `"${name}";r=${left};t=${reset}`,
-      )
-      expect(key.headers.get('ratelimit')).toBe(shown.join(', '))
+  test(`has the header fields of /api, with the same limits, on ${engine}`, async () => {
+    const get = await ask('/key', KEY.standard)
+    expect(Object.fromEntries(get.headers)).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'private, no-store',
+      'referrer-policy': 'no-referrer',
+      'x-content-type-options': 'nosniff',
+      'x-request-id': expect.any(String),
+      'ratelimit-policy': '"burst";q=5;w=5, "daily";q=34560;w=86400',
     })
-
-    test('HEAD is GET without the body; other methods are 405', async () => {
-      const get = await ask('/key', KEY.subnets)
-      const head = await service.request('/key', { ...bearer(KEY.subnets), method: 'HEAD' })
-      expect([head.status, head.text]).toEqual([200, ''])
-      expect(head.headers.get('content-length')).toBe(String(get.bytes.length))
-      expect(head.headers.get('ratelimit')).toBe(get.headers.get('ratelimit'))
-      for (const method of ['POST', 'PUT', 'DELETE']) {
-        const answer = await service.request('/key', { ...bearer(KEY.subnets), method })
-        expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
-      }
-    })
+    type Limit = { name: string; left: number; reset: number }
+    const shown = JSON.parse(get.text).limits.map(
+      ({ name, left, reset }: Limit) => `"${name}";r=${left};t=${reset}`,
+    )
+    expect(get.headers.get('ratelimit')).toBe(shown.join(', '))
+    const head = await service.request('/key', { ...bearer(KEY.standard), method: 'HEAD' })
+    expect([head.status, head.text]).toEqual([200, ''])
+    for (const name of ['content-type', 'ratelimit']) {
+      expect(head.headers.get(name)).toBe(get.headers.get(name))
+    }
+    expect(head.headers.get('content-length')).toBe(String(get.bytes.length))
+    const post = await service.request('/key', { ...bearer(KEY.standard), method: 'POST' })
+    expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
   })
 
   describe(`a key that was rotated, on ${engine}`, () => {
@@ -213,23 +204,18 @@ for (const engine of ENGINES) {
       'a key in the URL ends up in logs: send the key in the header Authorization: Bearer KEY'
     const MISSING = 'key is required: send the key in the header Authorization: Bearer KEY'
     const good = bearer(standard)
-    const inUrl = [
-      ...[`?key=${standard}`, `?k%65y=${standard}`, '?key=', '?key', `?time=600&key=${standard}`],
-      `?key=demo&key=${standard}`,
-    ]
-    const parameters = ['?time=600', `?${standard}`, `?Key=${standard}`, '?%ff', '?&', '?x']
-    const missing = [
-      [{}, ''],
-      [{ headers: { authorization: 'Bearer ' } }, ''],
-      [{ headers: { authorization: standard } }, '; Authorization without Bearer is not read'],
-      [{ headers: { 'x-api-key': standard } }, '; X-Api-Key is not read'],
-    ] as const
+    const bare = '; Authorization without Bearer is not read'
     const REFUSED: readonly (readonly [query: string, init: RequestInit, message: string])[] = [
-      ...inUrl.flatMap(query =>
-        [{}, good, bearer('pl_wrong')].map(init => [query, init, IN_URL] as const),
+      ...[`?key=${standard}`, `?k%65y=${standard}`, '?key', `?time=600&key=${standard}`].map(
+        query => [query, {}, IN_URL] as const,
       ),
-      ...parameters.map(query => [query, good, '/key has no parameters'] as const),
-      ...missing.map(([init, note]) => ['?time=600', init, MISSING + note] as const),
+      [`?key=demo&key=${standard}`, good, IN_URL],
+      ['?key=', bearer('pl_wrong'), IN_URL],
+      ...['?time=600', `?${standard}`, '?%ff', '?&'].map(
+        query => [query, good, '/key has no parameters'] as const,
+      ),
+      ['?time=600', {}, MISSING],
+      ['', { headers: { authorization: standard } }, MISSING + bare],
     ]
     test.each(REFUSED)('/key%s with %j', async (query, init, message) => {
       const { status, text, headers } = await service.request(`/key${query}`, init)

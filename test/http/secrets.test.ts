@@ -22,76 +22,48 @@ const KEY = CANARY.good
 type Ask = readonly [path: string, init?: RequestInit]
 const headers = (fields: { [name: string]: string }): RequestInit => ({ headers: fields })
 
-/** Those to the other paths that a key may be sent to. */
-const waysBesides = (key: string): Ask[] => [
-  ['/key', headers({ authorization: `Bearer ${key}` })],
-  ['/key', { method: 'HEAD', headers: { authorization: `Bearer ${key}` } }],
-  ['/key', headers({ authorization: key })],
-  ['/key', headers({ authorization: `Bearer ${key} ${key}` })],
-  [`/key?key=${key}`],
-  [`/key?key=${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/key?${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/key?x=${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/key/${key}`],
-  [`/openapi.json?key=${key}`],
-  [`/docs?key=${key}`],
-  [`/docs?lang=${key}`, headers({ 'if-none-match': key })],
-]
-
 /** The ways in which a key travels, meant or by mistake. */
-const waysOf = (key: string): Ask[] => [
-  [`/api?key=${key}`],
-  [`/api?key=${key}&get=json&wrap=1`],
-  [`/api?key=${key}&type=http&city=SECRETCITY`],
-  [`/api?key=${key}&get=json.file&format=object`],
-  [`/api/?key=${key}`],
-  ['/api', headers({ authorization: `Bearer ${key}` })],
-  [`/api?key=${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/api?key=${key}`, headers({ authorization: 'Bearer another' })],
-  ['/api?key=another', headers({ authorization: `bearer ${key}` })],
-  ['/api', headers({ authorization: key })],
-  ['/api', headers({ authorization: `Bearer ${key} ${key}` })],
-  ['/api', headers({ authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` })],
-  [`/api?key=${key}`, { method: 'HEAD' }],
-  [`/api?key=${key}`, { method: 'POST', body: key }],
-  [`/api?key=${key}`, { method: 'DELETE' }],
-  [`/api?k%65y=${key}`],
-  [`/api?key=${[...key].map(c => `%${c.charCodeAt(0).toString(16)}`).join('')}`],
-  [`/api?key=${key}%zz`],
-  [`/api?key=%ff${key}`],
-  [`/api?key=${key}%00`],
-  [`/api?key=${key}%20`],
-  [`/api?key=${key}+`],
-  [`/api?key=${key}&key=${key}`],
-  [`/api?key=${key}&key=another`],
-  [`/api?Key=${key}`],
-  [`/api?api_key=${key}`],
-  [`/api?${key}`],
-  [`/api?key=&${key}=`],
-  [`/api?key=${key}&${key}`],
-  [`/api?key=${key}&${key}=1`],
-  [`/api?key=demo&${key.slice(3)}=1`],
-  [`/api?key=demo&x${key}`],
-  ...['type', 'ping', 'country', 'ip', 'get', 'lang', 'count', 'cm'].map(
-    (name): Ask => [`/api?key=${key}&${name}=${key}`],
-  ),
-  [`/api?key=${key}&city=${key}`],
-  [`/api?key=demo&city=${key}`],
-  [`/api?key=${key}&get=json&fields=${key}`],
-  [`/${key}`],
-  [`/api/${key}`],
-  [`/api/${key}?key=${key}`],
-  [`/api%2f${key}`],
-  [`/key=${key}`],
-  [`//api?key=${key}`],
-  [`/healthz?key=${key}`],
-  [`/readyz?key=${key}`],
-  ...waysBesides(key),
-  ...['referer', 'user-agent', 'cookie', 'x-request-id', 'x-forwarded-for', 'forwarded'].map(
-    (name): Ask => [`/api?key=${key}`, headers({ [name]: key })],
-  ),
-  [`/api?key=${key}`, headers({ 'accept-encoding': key, accept: key, 'if-none-match': key })],
-]
+function waysOf(key: string): Ask[] {
+  const withKey = headers({ authorization: `Bearer ${key}` })
+  const escaped = [...key].map(c => `%${c.charCodeAt(0).toString(16)}`).join('')
+  const queries = [
+    ...[`key=${key}`, `key=${key}&get=json&wrap=1`, `key=${key}&type=http&city=SECRETCITY`],
+    ...[`key=${key}&get=json.file&format=object`, `k%65y=${key}`, `key=${escaped}`],
+    ...[`key=${key}%zz`, `key=%ff${key}`, `key=${key}%00`, `key=${key}%20`, `key=${key}+`],
+    ...[`key=${key}&key=${key}`, `key=${key}&key=another`, `Key=${key}`, `api_key=${key}`, key],
+    ...[`key=&${key}=`, `key=${key}&${key}`, `key=${key}&${key}=1`, `key=demo&${key.slice(3)}=1`],
+    ...[`key=demo&x${key}`, `key=demo&city=${key}`, `key=${key}&get=json&fields=${key}`],
+    ...['type', 'ping', 'country', 'city', 'ip', 'get', 'lang', 'count', 'cm'].map(
+      name => `key=${key}&${name}=${key}`,
+    ),
+  ]
+  const paths = [
+    ...['', 'api/', 'key/', 'api%2f', 'key=', '/api?key=', 'api/?key=', 'healthz?key='],
+    ...['readyz?key=', 'openapi.json?key=', 'docs?key=', 'docs?lang=', 'key?key=', 'key?x='],
+  ]
+  const fields = [
+    ...['referer', 'user-agent', 'cookie', 'x-request-id', 'x-forwarded-for', 'forwarded'],
+    ...['accept-encoding', 'accept', 'if-none-match'],
+  ]
+  const authorizations = [
+    ...[`Bearer ${key}`, key, `Bearer ${key} ${key}`, 'Bearer another', `bearer ${key}`],
+    `Basic ${Buffer.from(`${key}:`).toString('base64')}`,
+  ]
+  return [
+    ...queries.map((query): Ask => [`/api?${query}`]),
+    ...paths.flatMap((path): Ask[] => [[`/${path}${key}`], [`/${path}${key}`, withKey]]),
+    ...fields.map((name): Ask => [`/api?key=${key}`, headers({ [name]: key })]),
+    ...authorizations.flatMap(authorization =>
+      ['/api', `/api?key=${key}`, '/api?key=another', '/key', `/key?${key}`].map(
+        (path): Ask => [path, headers({ authorization })],
+      ),
+    ),
+    ...['HEAD', 'POST', 'DELETE'].map(
+      (method): Ask => [`/api?key=${key}`, { method, ...(method === 'POST' && { body: key }) }],
+    ),
+    ['/key', { method: 'HEAD', ...withKey }],
+  ]
+}
 
 /** All of an answer: headers, then the body. */
 const wholeOf = ({ status, headers: fields, text }: Answer): string =>

@@ -6,6 +6,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { SETTINGS } from '../../src/config/settings.ts'
+import { parseDuration } from '../../src/lib/time.ts'
 import { listenForDatagrams } from '../support/datagrams.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { manual } from '../support/manual.ts'
@@ -21,77 +23,52 @@ const CHECK_UNIT = readFileSync(join(ROOT, 'data/proxylist-check.service'), 'utf
 const unitValue = (name: string): string =>
   [...UNIT.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value]) => value).join(' ')
 
-describe('the unit file', () => {
-  test('is what `proxylist systemd-unit` prints', async () => {
-    const { exitCode, stdout, stderr } = await proxylist(['systemd-unit'])
-    expect(stdout).toBe(UNIT)
-    expect([exitCode, stderr]).toEqual([0, ''])
-  })
-
-  test('is started again for as long as it takes: a full disk may last', () => {
-    expect([unitValue('Restart'), unitValue('StartLimitIntervalSec')]).toEqual(['always', '0'])
-  })
-
-  test('makes /run/proxylist, which its user and its group may enter, for a unix socket', async () => {
-    const { stdout } = await proxylist(['systemd-unit'])
-    expect(stdout.match(/^Runtime\w+=.*$/gm)).toEqual([
-      'RuntimeDirectory=proxylist',
-      'RuntimeDirectoryMode=0750',
-    ])
-    expect(manual('install')).toContain('PROXYLIST_LISTEN=unix:/run/proxylist/http.sock')
-  })
-
-  test('gives the process its own directory, and no other options', () => {
-    expect([unitValue('StateDirectory'), unitValue('ExecStart')]).toEqual([
-      'proxylist',
-      '/usr/local/bin/proxylist serve',
-    ])
-  })
-})
-
-/** What makes the unit of the service strict. */
-const strictLines = (): string[] => {
-  const [, strict = ''] = /\nNoNewPrivileges=yes\n(.*)\n\[Install\]/s.exec(UNIT) ?? []
-  return strict.split('\n').filter(line => line !== '')
-}
-
 describe.each([
+  ['', UNIT],
   ['judge', JUDGE_UNIT],
   ['check', CHECK_UNIT],
-])('the unit file of %s', (command, unit) => {
-  test('is what `proxylist systemd-unit` prints for it', async () => {
-    const { exitCode, stdout, stderr } = await proxylist(['systemd-unit', command])
-    expect(stdout).toBe(unit)
-    expect([exitCode, stderr]).toEqual([0, ''])
+])('the unit file of %j', (command, unit) => {
+  test('is what `proxylist systemd-unit` prints', async () => {
+    const outcome = await proxylist(['systemd-unit', ...command.split(' ').filter(Boolean)])
+    expect(outcome).toEqual({ exitCode: 0, stdout: unit, stderr: '' })
   })
 })
 
-describe('the unit file of the checker', () => {
-  test('is as strict as that of the service, whose user and directory it has', () => {
-    expect(CHECK_UNIT.split('\n')).toEqual(
-      expect.arrayContaining([...strictLines(), 'User=proxylist', 'StateDirectory=proxylist']),
-    )
-  })
+test('of another command there is no unit: status 2', async () => {
+  const { exitCode, stderr } = await proxylist(['systemd-unit', 'import'])
+  const why = 'there is no unit for that; there are those of serve, judge, check'
+  expect([exitCode, stderr]).toEqual([2, `proxylist: ${why}\n`])
 })
 
-describe('the unit file of the judge', () => {
-  test('is as strict as that of the service, but for what ports below 1024 need', () => {
-    const own = ['CapabilityBoundingSet=', 'AmbientCapabilities=', 'PrivateUsers=yes']
-    const lines = strictLines().filter(line => !own.includes(line))
-    expect(lines).not.toBeEmpty()
-    expect(JUDGE_UNIT.split('\n')).toEqual(expect.arrayContaining(lines))
-    expect(JUDGE_UNIT.match(/^.*(?:Capabilit|PrivateUsers).*=.*$/gm)).toEqual([
-      'CapabilityBoundingSet=CAP_NET_BIND_SERVICE',
-      'AmbientCapabilities=CAP_NET_BIND_SERVICE',
-      'PrivateUsers=no',
-    ])
-  })
+test.each([
+  ['Restart', 'always'],
+  ['StartLimitIntervalSec', '0'], // a full disk may last
+  ['RuntimeDirectory', 'proxylist'],
+  ['RuntimeDirectoryMode', '0750'], // for the manual's /run/proxylist/http.sock
+  ['StateDirectory', 'proxylist'],
+  ['ExecStart', '/usr/local/bin/proxylist serve'],
+])('the unit of the service has %s=%s', (name, value) => expect(unitValue(name)).toBe(value))
 
-  test('of another command is none: status 2', async () => {
-    const { exitCode, stderr } = await proxylist(['systemd-unit', 'import'])
-    const why = 'there is no unit for that; there are those of serve, judge, check'
-    expect([exitCode, stderr]).toEqual([2, `proxylist: ${why}\n`])
-  })
+test('the service has longer to stop than its requests in flight', () => {
+  const stopMs = parseDuration(unitValue('TimeoutStopSec')) ?? 0
+  expect(stopMs).toBeGreaterThan(parseDuration(SETTINGS.grace.fallback ?? '') ?? Infinity)
+})
+
+test('the other units are as strict, but for what ports below 1024 need', () => {
+  const [, text = ''] = /\nNoNewPrivileges=yes\n(.*)\n\[Install\]/s.exec(UNIT) ?? []
+  const strict = text.split('\n').filter(line => line !== '')
+  const own = ['CapabilityBoundingSet=', 'AmbientCapabilities=', 'PrivateUsers=yes']
+  expect(strict.length).toBeGreaterThan(own.length)
+  expect(CHECK_UNIT.split('\n')).toEqual(
+    expect.arrayContaining([...strict, 'User=proxylist', 'StateDirectory=proxylist']),
+  )
+  const shared = strict.filter(line => !own.includes(line))
+  expect(JUDGE_UNIT.split('\n')).toEqual(expect.arrayContaining(shared))
+  expect(JUDGE_UNIT.match(/^.*(?:Capabilit|PrivateUsers).*=.*$/gm)).toEqual([
+    'CapabilityBoundingSet=CAP_NET_BIND_SERVICE',
+    'AmbientCapabilities=CAP_NET_BIND_SERVICE',
+    'PrivateUsers=no',
+  ])
 })
 
 /** A unit, with a program that exists, in a file of its own. */

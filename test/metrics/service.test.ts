@@ -98,8 +98,6 @@ describe('the duration of a request', () => {
   })
 })
 
-describe('requests that take their time', () => {})
-
 describe('the limits', () => {
   test('show whom they admitted and refused, by kind of key and error code', async () => {
     const { request, metrics } = await startInProcess(canaryDirectory(), {})

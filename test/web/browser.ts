@@ -163,9 +163,3 @@ export async function faultsIn(page: Page, { width, rules, ...media }: Look): Pr
     ...(rules === null ? [] : await violationsOf(page, rules)),
   ]
 }
-
-/** Where screenshots of a test may be looked at: `PROXYLIST_SCREENSHOTS`, a folder. */
-export async function keepScreenshot(page: Page, name: string): Promise<void> {
-  const folder = process.env.PROXYLIST_SCREENSHOTS
-  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
-}

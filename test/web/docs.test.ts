@@ -8,7 +8,7 @@ import { contentCode, docsPage, html, prose } from '../../src/web/docs/page.ts'
 import { wordsOf } from '../../src/web/docs/translations.ts'
 import { startChild, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { faultsIn, keepScreenshot, type Look } from './browser.ts'
+import { faultsIn, type Look } from './browser.ts'
 import { inBrowser } from './in-browser.ts'
 import { pageOf } from './page.ts'
 
@@ -192,7 +192,6 @@ for (const [at, looks] of Object.entries(LOOKS)) {
     const { page, requests, origin } = await open({ at })
     for (const look of [...looks, ...WIDTHS]) {
       expect([look, await faultsIn(page, look)]).toEqual([look, []])
-      await keepScreenshot(page, `docs-${Object.values(look).join('-')}${at.slice(6)}`)
     }
     for (const request of requests) expect(request).toStartWith(`${origin}/`)
     await page.emulateMedia({ media: 'print' })
@@ -234,33 +233,3 @@ inBrowser('its script: origin, copying, one language everywhere', async () => {
   expect(await page.getByRole('radio', { name: 'Python' }).isChecked()).toBeTrue()
   expect(await page.getAttribute('html', 'lang')).toBe('ru')
 })
-
-inBrowser(
-  'one’s way is found: past the bar, by the list of contents, by the links of the bar',
-  async () => {
-    const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })
-    await page.keyboard.press('Tab')
-    await page.keyboard.press('Enter')
-    await page.waitForURL(`${origin}/docs#main`)
-    await page.locator('.contents a', { hasText: 'DAILY_LIMIT_REACHED' }).click()
-    const row = page.locator('#error-DAILY_LIMIT_REACHED')
-    const { y = 0 } = (await row.boundingBox()) ?? {}
-    expect(y).toBeWithin(60, 900) // below the bar
-    expect(await page.locator('.contents').isVisible()).toBeTrue()
-    expect((await page.locator('.contents').boundingBox())?.y).toBe(60)
-    const links = await page.evaluate(
-      `[...document.querySelectorAll('.top a')].map(a =>
-       [a.textContent, a.getAttribute('href'), a.getAttribute('aria-current')])`,
-    )
-    expect(links).toEqual([
-      ['proxylist', '/', null],
-      ['Query', '/', null],
-      ['Reference', '/docs?lang=en', 'page'],
-      ['My key', '/#my-key', null],
-      ['EN', '/docs?lang=en', 'true'],
-      ['RU', '/docs?lang=ru', null],
-    ])
-    await page.locator('.top a', { hasText: 'RU' }).click()
-    expect(await page.locator('h1').textContent()).toStartWith('Справочник')
-  },
-)

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect } from 'bun:test'
 import { cleanUp } from '../../support/temporary.ts'
 import { startTroubled } from '../../support/troubled.ts'
-import { faultsIn, keepScreenshot, type Look, openPage } from '../browser.ts'
+import { faultsIn, type Look, openPage } from '../browser.ts'
 import { heading } from '../console-page.ts'
 import { inBrowser as test } from '../in-browser.ts'
 
@@ -38,7 +38,6 @@ describe('an operator', () => {
     }
     for (const [name, look] of Object.entries(LOOKS)) {
       expect([name, await faultsIn(page, look)]).toEqual([name, []])
-      await keepScreenshot(page, `console-attention-${name}`)
     }
 
     const badge = page.locator('.top .status')

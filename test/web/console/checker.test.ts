@@ -6,7 +6,7 @@ import { dataDirectory } from '../../support/fixtures.ts'
 import { createClock } from '../../support/program.ts'
 import { startConsole } from '../../support/service.ts'
 import { cleanUp } from '../../support/temporary.ts'
-import { faultsIn, keepScreenshot, type Look, openPage } from '../browser.ts'
+import { faultsIn, type Look, openPage } from '../browser.ts'
 import { inBrowser as test } from '../in-browser.ts'
 
 afterAll(cleanUp)
@@ -34,6 +34,5 @@ test('an overview says what the checker knows and why checks fail, and nothing w
   expect(text).toContain('400,000 timeout, 150,000 refused, 3 forged')
   for (const [name, look] of Object.entries(LOOKS)) {
     expect([name, await faultsIn(page, look)]).toEqual([name, []])
-    await keepScreenshot(page, `console-checker-${name}`)
   }
 })

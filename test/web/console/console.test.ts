@@ -2,7 +2,7 @@
 import { afterAll, describe, expect } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { cleanUp } from '../../support/temporary.ts'
-import { faultsIn, keepScreenshot, type Look, openPage, violationsOf } from '../browser.ts'
+import { faultsIn, type Look, openPage, violationsOf } from '../browser.ts'
 import { heading, openView, startSample, viewOf, withHistory, withState } from '../console-page.ts'
 import { inBrowser as test } from '../in-browser.ts'
 
@@ -75,7 +75,6 @@ describe('the token, while the console is open', () => {
     await heading(page, 'Open the console').waitFor()
     await page.getByRole('alert').getByText('has ended').waitFor()
     expect(await violationsOf(page)).toEqual([])
-    await keepScreenshot(page, 'console-sign-in-again')
     await page.getByLabel('Or paste the link').fill(next)
     await page.keyboard.press('Enter')
     await heading(page, 'Keys').waitFor()
@@ -160,7 +159,6 @@ test('every view is accessible and fits, in all looks', async () => {
     await page.locator(ready).first().waitFor()
     for (const [name, look] of Object.entries(LOOKS)) {
       expect([place, name, await faultsIn(page, look)]).toEqual([place, name, []])
-      await keepScreenshot(page, `console-${place}-${name}`)
     }
   }
 })

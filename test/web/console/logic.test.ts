@@ -4,7 +4,6 @@ import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { keyHref, routeOf } from '../../../src/web/console/address.ts'
 import { pathsOf, stack } from '../../../src/web/console/chart-data.ts'
-import { amount, clock, distance, ms, share } from '../../../src/web/console/format.ts'
 import {
   append,
   CODE_WORDS,
@@ -15,7 +14,6 @@ import {
   selectLines,
   wordsOf,
 } from '../../../src/web/console/log-lines.ts'
-import { fieldsOf, limitsOf } from '../../../src/web/console/plan-fields.ts'
 
 test('series are added up when stacked; a missing value counts nothing, a gap stays one', () => {
   const sums = stack([
@@ -139,38 +137,4 @@ describe('the place of a fragment', () => {
   test('is written as it is read', () => {
     expect(routeOf(keyHref('abc'))).toEqual({ view: 'keys', id: 'abc' })
   })
-})
-
-describe('the form of a plan', () => {
-  const plan = {
-    ...{ name: 'wide', burst: { requests: 5, seconds: 10 }, daily: null, subnets: 10 },
-    ...{ clients: null, count: 0, downloads: 4, enabled: true, keys: 1 },
-    built_in: false,
-  }
-  test('shows limits as the command line takes them', () => {
-    expect(fieldsOf(plan)).toEqual({
-      ...{ burst: '5/10s', daily: 'unlimited', subnets: '10' },
-      ...{ clients: 'unlimited', count: '0', downloads: '4' },
-    })
-  })
-  test('has no limits of networks for demo', () => {
-    expect(limitsOf('wide')).toHaveLength(6)
-    expect(limitsOf('demo')).not.toContain('subnets')
-  })
-})
-
-describe('the console writes', () => {
-  test.each([
-    [amount(0.4123), '0.41'],
-    [amount(12.34), '12.3'],
-    [amount(1204.2), '1,204'],
-    [amount(0), '0'],
-    [ms(2.9), '2.9 ms'],
-    [share(0.0189), '1.9%'],
-    [distance(-750), '12 min. ago'],
-    [distance(3 * 3600 + 5), 'in 3 hr.'],
-    [distance(40.4), 'in 40 sec.'],
-  ])('%s', (written, expected) => expect(written).toBe(expected))
-
-  test('the time of day with 24 hours', () => expect(clock(0)).toMatch(/^\d\d:\d\d$/))
 })

@@ -7,7 +7,7 @@ import { reply, startFeedServer } from '../../support/feed-server.ts'
 import { startConsole } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
-import { faultsIn, keepScreenshot, type Look, openPage } from '../browser.ts'
+import { faultsIn, type Look, openPage } from '../browser.ts'
 import { answer, dialog, openView, startSample, viewOf } from '../console-page.ts'
 import { inBrowser as test } from '../in-browser.ts'
 
@@ -31,7 +31,6 @@ describe('plans', () => {
     await page.getByLabel('Burst', { exact: true }).fill('lots')
     await answer(page, 'Create the plan')
     await dialog(page).getByText('burst must be').waitFor()
-    await keepScreenshot(page, 'console-plan-wrong')
     expect(await faultsIn(page, LOOKS.light as Look)).toEqual([])
     await page.getByLabel('Burst', { exact: true }).fill('20/1s')
     await page.getByLabel('Per day', { exact: true }).fill('unlimited')
@@ -131,7 +130,6 @@ describe('feeds', () => {
     await shown(ours.getByText('works'))
     for (const [name, look] of Object.entries(LOOKS)) {
       expect([name, await faultsIn(page, look)]).toEqual([name, []])
-      await keepScreenshot(page, `console-feeds-set-up-${name}`)
     }
     await ours.getByRole('button', { name: 'Change' }).click()
     await page.getByLabel('For the checker').check()
@@ -178,7 +176,6 @@ describe('an import', () => {
     expect(await page.locator('.imports :is(i, h2 b)').count()).toBe(0)
     for (const [name, look] of Object.entries(LOOKS)) {
       expect([name, await faultsIn(page, look)]).toEqual([name, []])
-      await keepScreenshot(page, `console-import-done-${name}`)
     }
   })
 
@@ -231,7 +228,6 @@ describe('the log', () => {
     await details.getByText('works must be').waitFor()
     for (const [name, look] of Object.entries(LOOKS)) {
       expect([name, await faultsIn(page, look)]).toEqual([name, []])
-      await keepScreenshot(page, `console-log-details-${name}`)
     }
   })
 })

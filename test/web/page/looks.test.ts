@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import { dataDirectory } from '../../support/fixtures.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp } from '../../support/temporary.ts'
-import { faultsIn, keepScreenshot, type Look } from '../browser.ts'
+import { faultsIn, type Look } from '../browser.ts'
 import { inBrowser as test } from '../in-browser.ts'
 import { pageOf, requestOn } from '../page.ts'
 import { pageRows } from '../page-rows.ts'
@@ -75,7 +75,6 @@ for (const [locale, looks] of Object.entries(LOOKS)) {
         const faults = await faultsIn(page, each)
         const small = each.width === 390 ? await page.evaluate(SMALL_TARGETS) : []
         expect([look, view, faults, small]).toEqual([look, view, [], []])
-        await keepScreenshot(page, `${look} ${view}`)
       }
     }
     expect(requests.filter(url => !url.startsWith(origin))).toEqual([])
@@ -139,23 +138,10 @@ test('the views are named as a screen reader needs them, which hears one sentenc
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
   const query = await page.locator('body').ariaSnapshot()
   for (const line of [
-    '- navigation "Pages":',
-    '- link "Query"',
     `- heading "${fresh(() => true)} working proxies, checked in the last ten minutes" [level=1]`,
-    '- form "Query":',
-    '- group "Countries":',
-    '- group "Type":',
+    ...['- form "Query":', '- group "Countries":', '- group "Checked within":', '- slider "Ping"'],
     `- checkbox "socks5 ${fresh(({ type }) => type === 'socks5')}"`,
-    '- group "Works with, all that you choose":',
-    '- group "Checked within":',
-    '- radio "10 min" [checked]',
-    '- slider "Ping"',
-    '- spinbutton "Ping, at most, ms"',
-    '- complementary "Your request":',
-    '- group "The request as code":',
-    '- radio "curl" [checked]',
-    '- textbox "Key": demo',
-    '- region "The answer":',
+    ...['- complementary "Your request":', '- textbox "Key": demo', '- region "The answer":'],
   ]) {
     expect(query).toContain(line)
   }
