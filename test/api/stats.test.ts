@@ -136,6 +136,23 @@ describe('an answer', () => {
     ])
   })
 
+  test('of a list that changed while it was found is of the version before', async () => {
+    const { ask, asked, list, make } = scene()
+    void ask('')
+    list.version = '0.1'
+    await make()
+    void ask('')
+    expect(asked.map(({ version }) => version)).toEqual(['0.0', '0.1'])
+  })
+
+  test('of the future, as seen by a clock that was set back, is found again', async () => {
+    const { ask, asked, make } = scene()
+    void ask('', 3600)
+    await make()
+    void ask('', 0)
+    expect(asked.length).toBe(2)
+  })
+
   test('that fails fails for all who wait, and the next one who asks has another', async () => {
     const { ask, asked, make } = scene()
     const waiting = Promise.allSettled([ask(''), ask('')])
@@ -167,6 +184,12 @@ describe('queries of a client', () => {
     expect(refusalOf(() => ask('', 10.05, ip))).toEqual(RETRY(1))
     expect(refusalOf(() => ask('', 10.1, ip))).toEqual([])
     expect(refusalOf(() => ask('', 3, '192.0.2.8'))).toEqual([])
+  })
+
+  test('are not more when the clock is set back', () => {
+    const { ask } = scene()
+    for (let n = 0; n < 30; n += 1) void ask('', 100, '192.0.2.7')
+    expect(refusalOf(() => ask('', 50, '192.0.2.7'))).toEqual(RETRY(60))
   })
 
   test('are counted for each /64 of IPv6 together', () => {

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { StatsSource } from '../../src/proxies/store.ts'
 import { type Answer, ask } from '../support/answer.ts'
-import { ASK, addList, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
+import { ASK, addList, dataDirectory, T0, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { countedRows, queries } from '../support/list-statistics.ts'
 import { type Service, startService } from '../support/service.ts'
@@ -121,16 +121,6 @@ describe('a client of /stats', () => {
     ])
     expect(JSON.parse(text)).toMatchObject({ code: 'RATE_LIMIT_EXCEEDED', retry_after: 10 })
     expect((await stats(service)).status).toBe(200)
-  })
-
-  test('uses nothing of a key', async () => {
-    const service = await startService(dataDirectory(LIST, { daily: 1 }))
-    const authorization = `Bearer ${KEY}`
-    for (let n = 0; n < 20; n += 1) {
-      const answer = await stats(service, '', { headers: { authorization } })
-      expect([answer.status, answer.headers.get('ratelimit')]).toEqual([200, null])
-    }
-    expect(await ask(service, `${ASK}&count=1&time=999`)).toStartWith('200 ')
   })
 })
 

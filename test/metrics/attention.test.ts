@@ -20,25 +20,26 @@ const checkerOf = (more: Partial<CheckerStatus>): Partial<Facts> => ({
 type Case = readonly [
   reason: string,
   facts: Partial<Facts>,
-  said: readonly (readonly [sentence: string, link: string])[],
+  /** Sentences, each with where it leads. */
+  said: readonly string[],
 ]
 const CASES: readonly Case[] = [
   ['list_empty', { list }, []],
   [
     'list_empty',
     { list: { ...list, rows: 0, newest: null } },
-    [['the list is empty; fill it', '#import']],
+    ['the list is empty; fill it → #import'],
   ],
   ['list_stale', { list: { ...list, newest: S0 - 600 } }, []],
   [
     'list_stale',
     { list: { ...list, newest: S0 - 601 } },
-    [['no proxy was checked in the last 10 minutes, the newest 10 minutes ago', '#feeds']],
+    ['no proxy was checked in the last 10 minutes, the newest 10 minutes ago → #feeds'],
   ],
   [
     'list_stale',
     { list: { ...list, newest: null, ahead: 9 } },
-    [['no proxy was checked in the last 10 minutes, as all checks lie in the future', '#feeds']],
+    ['no proxy was checked in the last 10 minutes, as all checks lie in the future → #feeds'],
   ],
   ['not_found', { requests: { all: 0, notFound: 0 } }, []],
   ['not_found', { requests: { all: 100, notFound: 20 } }, []],
@@ -46,25 +47,18 @@ const CASES: readonly Case[] = [
     'not_found',
     { requests: { all: 1000, notFound: 201 } },
     [
-      [
-        '201 of 1,000 requests in the last five minutes (20%) found nothing: 404 PROXIES_NOT_FOUND',
-        '#log?code=PROXIES_NOT_FOUND',
-      ],
+      '201 of 1,000 requests in the last five minutes (20%) found nothing: 404 PROXIES_NOT_FOUND → #log?code=PROXIES_NOT_FOUND',
     ],
   ],
   ['feed_failing', { feeds: [feedOf('/a', '')] }, []],
   // Nobody has tried it since it was due: a server had it once.
   ['feed_failing', { feeds: [feedOf('/a', 'gone', T0 - 3_600_001)] }, []],
-  [
-    'feed_failing',
-    { feeds: [feedOf('/a', ''), feedOf('/b', 'gone')] },
-    [['feed /b: gone', '#feeds']],
-  ],
+  ['feed_failing', { feeds: [feedOf('/a', ''), feedOf('/b', 'gone')] }, ['feed /b: gone → #feeds']],
   ['key_refused', { refused: { keys: [], total: 0 } }, []],
   [
     'key_refused',
     { refused: { keys: [{ id: 'k1', label: 'acme', requests: 1200, refused: 70 }], total: 1 } },
-    [['key acme (k1) has reached a limit today: 70 requests refused, 1,200 admitted', '#keys/k1']],
+    ['key acme (k1) has reached a limit today: 70 requests refused, 1,200 admitted → #keys/k1'],
   ],
   ['key_expiring', { ending: { keys: [], total: 0 } }, []],
   [
@@ -76,32 +70,29 @@ const CASES: readonly Case[] = [
       },
     },
     [
-      ...['a', 'b', 'c'].map(id => [`key ${id} ends on 2026-11-21`, `#keys/${id}`] as const),
-      ['and 2,000 more keys', '#keys'],
+      ...['a', 'b', 'c'].map(id => `key ${id} ends on 2026-11-21 → #keys/${id}`),
+      'and 2,000 more keys → #keys',
     ],
   ],
   ['disk', { disk: { freeBytes: 68e6, neededBytes: 68e6, freeInodes: null } }, []],
   [
     'disk',
     { disk: { freeBytes: 67e6, neededBytes: 68e6, freeInodes: null } },
-    [['67 MB are free on the disk; an import may take 68 MB', '#overview']],
+    ['67 MB are free on the disk; an import may take 68 MB → #overview'],
   ],
   ['disk', { disk: { freeBytes: 68e6, neededBytes: 68e6, freeInodes: 16 } }, []],
   [
     'disk',
     { disk: { freeBytes: 68e6, neededBytes: 68e6, freeInodes: 15 } },
-    [['the disk has 15 free inodes: remove files that nobody needs', '#overview']],
+    ['the disk has 15 free inodes: remove files that nobody needs → #overview'],
   ],
   ['clock', { clock: { ...clock, distanceMs: -60_000 } }, []],
   [
     'clock',
     { clock: { rows: 1, distanceMs: -60_100 } },
     [
-      ['this machine’s clock is 60.1 s behind the database’s: set both by NTP', '#overview'],
-      [
-        'the last checks of 1 proxy lie in the future: they count as fresh until then; import them again, or the whole list with: proxylist import --replace FILE',
-        '#import',
-      ],
+      'this machine’s clock is 60.1 s behind the database’s: set both by NTP → #overview',
+      'the last checks of 1 proxy lie in the future: they count as fresh until then; import them again, or the whole list with: proxylist import --replace FILE → #import',
     ],
   ],
   [
@@ -117,12 +108,12 @@ const CASES: readonly Case[] = [
   [
     'node_lag',
     { nodes: [{ ...node, lagSeconds: 61 }] },
-    [['n1 (10.0.0.1:80) lags by 61 s: its stderr says why', '#overview']],
+    ['n1 (10.0.0.1:80) lags by 61 s: its stderr says why → #overview'],
   ],
   [
     'node_lag',
     { nodes: [{ ...node, lagSeconds: 6, silentSeconds: 6 }] },
-    [['n1 (10.0.0.1:80) was last seen 6 s ago: it was killed, or answers 503', '#overview']],
+    ['n1 (10.0.0.1:80) was last seen 6 s ago: it was killed, or answers 503 → #overview'],
   ],
   ['checker', checkerOf({ coverage: 0.8 }), []],
   ['checker', checkerOf({ coverage: null }), []],
@@ -134,27 +125,19 @@ const CASES: readonly Case[] = [
   [
     'checker',
     checkerOf({ coverage: 0.799 }),
-    [['only 79% of the living were found alive within ten minutes', '#overview']],
+    ['only 79% of the living were found alive within ten minutes → #overview'],
   ],
   [
     'checker',
     checkerOf({ coverage: 0.5, neededRate: 1200 }),
     [
-      [
-        'only 50% of the living were found alive within ten minutes; a --rate of 1,200/s would find them',
-        '#overview',
-      ],
+      'only 50% of the living were found alive within ten minutes; a --rate of 1,200/s would find them → #overview',
     ],
   ],
   [
     'checker',
     checkerOf({ at: T0 - 2 * 3_600_000, judgeProblem: { sentence: '', sinceMs: 0 } }),
-    [
-      [
-        'the checker has said nothing for 2 hours: its stderr says why; start it again',
-        '#overview',
-      ],
-    ],
+    ['the checker has said nothing for 2 hours: its stderr says why; start it again → #overview'],
   ],
   [
     'checker',
@@ -162,14 +145,17 @@ const CASES: readonly Case[] = [
       coverage: 0,
       judgeProblem: { sentence: 'the judge does not answer', sinceMs: T0 - 300_000 },
     }),
-    [['the judge does not answer, for 5 minutes; nothing is checked meanwhile', '#overview']],
+    ['the judge does not answer, for 5 minutes; nothing is checked meanwhile → #overview'],
   ],
 ]
 
 describe('what needs attention', () => {
   test.each(CASES)('%s, of %j', (reason, facts, said) => {
     expect(attentionTo(facts, T0)).toEqual(
-      said.map(([sentence, link]) => ({ reason, sentence, link }) as never),
+      said.map(each => {
+        const [sentence, link] = each.split(' → ')
+        return { reason, sentence, link } as never
+      }),
     )
   })
 

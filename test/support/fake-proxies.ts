@@ -386,7 +386,9 @@ const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 const GREETED = [5, 0]
 const CONNECTED = [5, 0, 0, 1, ...NO_MORE]
 const UNKNOWN_PAGE = page(200, '{"origin":"1.2.3.4"}')
-const withHead = (change: (head: string) => string) => ({ edit: change })
+const edits = (edit: (head: string) => string) => http({ edit })
+const changes = (change: (answer: string) => string) => http({ change: text(change) })
+const tunnels = (more: Http = {}) => http({ tunnel: 'forward', ...more })
 const adds = (...add: string[]) => http({ add })
 
 /** Where the judge listens, to which some lead, and the certificates of those who listen in. */
@@ -397,19 +399,11 @@ type Row = readonly [what: string, behave: (world: World) => Behaviour, found: s
 
 export const HONEST: readonly Row[] = [
   ['http', () => http(), 'http elite'],
-  ['http and CONNECT', () => http({ tunnel: 'forward' }), 'https elite'],
-  ['CONNECT only', () => http({ tunnel: 'forward', plain: page(405) }), 'https elite'],
-  [
-    'CONNECT only, else forbidden',
-    () => http({ tunnel: 'forward', plain: page(403) }),
-    'https elite',
-  ],
-  [
-    'HTTP/1.0',
-    () => http({ change: text(it => it.replace('HTTP/1.1', 'HTTP/1.0')) }),
-    'http elite',
-  ],
-  ['http, length not said', () => http({ change: text(unmeasured) }), 'http elite'],
+  ['http and CONNECT', () => tunnels(), 'https elite'],
+  ['CONNECT only', () => tunnels({ plain: page(405) }), 'https elite'],
+  ['CONNECT only, else forbidden', () => tunnels({ plain: page(403) }), 'https elite'],
+  ['HTTP/1.0', () => changes(it => it.replace('HTTP/1.1', 'HTTP/1.0')), 'http elite'],
+  ['http, length not said', () => changes(unmeasured), 'http elite'],
   ['http, chunks of 7', () => http({ change: chunked(7) }), 'http elite'],
   ['http, one chunk', () => http({ change: chunked(1_000_000) }), 'http elite'],
   ['http, byte by byte', () => http({ isSlow: true }), 'http elite'],
@@ -427,11 +421,7 @@ export const HONEST: readonly Row[] = [
   ['socks5, replies with IPv6', () => socks([5], { reply: SOCKS5_BY_IPV6 }), 'socks5 elite'],
 
   ['http, goes out from our address', () => http({ exit: US }), 'http transparent by peer'],
-  [
-    'CONNECT from our address',
-    () => http({ tunnel: 'forward', tunnelExit: US }),
-    'https transparent by peer',
-  ],
+  ['CONNECT from our address', () => tunnels({ tunnelExit: US }), 'https transparent by peer'],
   ['socks5 from our address', () => socks([5], { exit: US }), 'socks5 transparent by peer'],
   [
     'X-Forwarded-For',
@@ -453,21 +443,21 @@ export const HONEST: readonly Row[] = [
     () => adds('X-Forwarded-For: 127.0.0.11'),
     'http anonymous by X-Forwarded-For',
   ],
-  ['Via', () => http({ tunnel: 'forward', add: ['Via: 1.1 squid'] }), 'https anonymous by Via'],
+  ['Via', () => tunnels({ add: ['Via: 1.1 squid'] }), 'https anonymous by Via'],
   ['an unknown header', () => adds('X-Something-New: abc'), 'http anonymous by X-Something-New'],
   [
     'another User-Agent',
-    () => http(withHead(head => head.replace(/User-Agent: .*/, 'User-Agent: x'))),
+    () => edits(head => head.replace(/User-Agent: .*/, 'User-Agent: x')),
     'http anonymous by User-Agent',
   ],
   [
     'no User-Agent',
-    () => http(withHead(head => head.replace(/User-Agent: .*\r\n/, ''))),
+    () => edits(head => head.replace(/User-Agent: .*\r\n/, '')),
     'http anonymous by User-Agent',
   ],
   [
     'another Connection',
-    () => http(withHead(head => head.replace('Connection: close', 'Connection: keep-alive'))),
+    () => edits(head => head.replace('Connection: close', 'Connection: keep-alive')),
     'http elite',
   ],
 ]
@@ -479,21 +469,13 @@ export const LIARS: readonly Row[] = [
   ['socks4 that asks for a user', () => leaves([[0, 93, ...NO_MORE]]), 'credentials'],
   ['socks5 that reaches nobody', () => leaves([GREETED, [5, 5, 0, 1, ...NO_MORE]]), 'proxy error'],
   ['socks4 that reaches nobody', () => leaves([[0, 91, ...NO_MORE]]), 'proxy error'],
-  [
-    'does not know the name of the judge',
-    () => http({ plain: page(502), tunnel: 'forward' }),
-    'proxy error',
-  ],
+  ['does not know the name of the judge', () => tunnels({ plain: page(502) }), 'proxy error'],
   ['denies the judge', () => http({ plain: page(403), tunnel: page(403) }), 'not a proxy'],
-  [
-    'takes the judge for itself',
-    () => http({ plain: page(200, 'me'), tunnel: 'forward' }),
-    'not the judge',
-  ],
+  ['takes the judge for itself', () => tunnels({ plain: page(200, 'me') }), 'not the judge'],
 
   [
     'hides where it goes out',
-    () => http({ change: text(it => it.replace(/"peer":"[^"]*"/, '"peer":"127.5.0.8"')) }),
+    () => changes(it => it.replace(/"peer":"[^"]*"/, '"peer":"127.5.0.8"')),
     'forged',
   ],
   [
@@ -501,7 +483,7 @@ export const LIARS: readonly Row[] = [
     () => http({ add: ['Via: x'], change: text(it => unmeasured(it).replace(',["Via","x"]', '')) }),
     'forged',
   ],
-  ['adds a script', () => http({ change: text(it => `${unmeasured(it)}<script>`) }), 'altered'],
+  ['adds a script', () => changes(it => `${unmeasured(it)}<script>`), 'altered'],
   [
     'adds a script, and to its length',
     () =>
@@ -515,7 +497,7 @@ export const LIARS: readonly Row[] = [
       }),
     'altered',
   ],
-  ['adds bytes after the end', () => http({ change: text(it => `${it}<script>`) }), 'too long'],
+  ['adds bytes after the end', () => changes(it => `${it}<script>`), 'too long'],
   [
     'breaks chunks',
     () =>
@@ -561,20 +543,16 @@ export const LIARS: readonly Row[] = [
   ],
   ['socks4 with an unknown reply', () => leaves([[0, 1, ...NO_MORE]]), 'not a proxy'],
   ['forwards plainly to the judge', ({ judgePort }) => forwards(judgePort), 'forwarder'],
-  [
-    'TLS with a certificate of its own',
-    ({ middle }) => http({ tunnel: 'forward', middle }),
-    'intercepted',
-  ],
+  ['TLS with a certificate of its own', ({ middle }) => tunnels({ middle }), 'intercepted'],
   [
     'TLS with a certificate of another name',
-    ({ otherName }) => http({ tunnel: 'forward', middle: otherName }),
+    ({ otherName }) => tunnels({ middle: otherName }),
     'intercepted',
   ],
-  ['changes bytes of TLS', () => http({ tunnel: 'forward', spoils: true }), 'altered'],
+  ['changes bytes of TLS', () => tunnels({ spoils: true }), 'altered'],
   [
     'CONNECT only, and TLS of its own',
-    ({ middle }) => http({ tunnel: 'forward', plain: page(405), middle }),
+    ({ middle }) => tunnels({ plain: page(405), middle }),
     'intercepted',
   ],
 ]

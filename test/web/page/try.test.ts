@@ -169,23 +169,6 @@ test('a key is in a header and nowhere else; it and the choice are there on the 
   expect(await page.inputValue('[name=key]')).not.toContain(KEY)
 })
 
-test('statistics are asked for again while the page is visible', async () => {
-  let asked = 0
-  const { page } = await open({
-    async prepare(each) {
-      await each.clock.install()
-      await each.route('**/stats?*', async route => {
-        const body = await (await route.fetch()).json()
-        asked += 1
-        await fulfill(route, { body: { ...body, total: 1000 * asked } })
-      })
-    },
-  })
-  await page.getByText('1,000 in the list').waitFor()
-  await page.clock.fastForward(61_000)
-  await page.getByText('2,000 in the list').waitFor()
-})
-
 const USAGE = {
   ...{ id: 'wsu5jcyw', label: '<b>first</b>', plan: 'standard', state: 'active' },
   expires: '2027-03-01T12:00:00.000Z',
