@@ -209,14 +209,3 @@ test('what is read is read once for all who ask within ten seconds, and again wh
   await on.said()
   expect(reading).toHaveBeenCalledTimes(3)
 })
-
-test('the overview shows what the checker said last, and nothing where none ran', async () => {
-  const on = watched(dataDirectory(), 'checker')
-  expect((await on.value('/console/overview')).checker).toBeNull()
-  saysChecker({})(on)
-  const { queues, failures, coverage } = CHECKER_STATUS
-  expect((await on.value('/console/overview')).checker).toMatchObject({
-    ...{ at: '2026-11-20T12:00:00.000Z', queues, failures, coverage },
-    ...{ per_second: 19.8, lag_seconds: 0.4, bytes: 1_234_567 },
-  })
-})

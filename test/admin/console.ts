@@ -3,13 +3,13 @@
 import type { ImportParts } from '../../src/admin/import.ts'
 import { createLogTap } from '../../src/admin/live-log.ts'
 import { createApp } from '../../src/app.ts'
-import { readRanges } from '../../src/config/parsers.ts'
 import { type Console, createConsole, makeToken, watchAttention } from '../../src/console.ts'
 import { observeData } from '../../src/sqlite/metrics.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import { type Answer, answerOf, shortOf } from '../support/answer.ts'
 import { T0 } from '../support/fixtures.ts'
+import { APP_SETTINGS } from '../support/in-process.ts'
 import { onCleanUp } from '../support/temporary.ts'
 
 /** Where the listener in process is. */
@@ -74,19 +74,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
   const { keys, usage } = registry
   const app = createApp(
     { keys, usage, proxies: list, streamer: list.streamer, stats: list.stats },
-    {
-      ...{ errors: 'json', providerService: 'the service', publicStats: 'full' },
-      ...{
-        cacheBytes: 2 ** 20,
-        maxLag: 60_000,
-        page: 'on',
-        siteName: 'proxylist',
-        contact: undefined,
-        keyUrl: undefined,
-        trustProxy: readRanges('127.0.0.1'),
-        cors: undefined,
-      },
-    },
+    APP_SETTINGS,
     clock,
     tap.log,
   )

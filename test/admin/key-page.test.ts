@@ -114,32 +114,4 @@ describe('the list of keys', () => {
     expect(last).toMatchObject({ page: 25, matching: 1203, total: 1203 })
     expect(last.keys).toHaveLength(3)
   })
-
-  test('says what is refused today, and what is left of limits', async registry => {
-    await registry.keys.load([stored('a'), stored('b', { plan: 'classic' })], false)
-    await use(registry, 'a', 4, T0)
-    for (const nowMs of [T0, T0, T0 - DAY_MS]) {
-      registry.usage.note({ keyId: 'a', records: 1, refused: 2, nowMs })
-    }
-    const { keys } = await pageOf(registry, 'sort=label&order=asc')
-    expect(keys[0]).toMatchObject({
-      requests_today: 4,
-      refused_today: 4,
-      last_seen: '2026-11-20T12:00:00.000Z',
-    })
-    expect(keys[0]?.limits).toMatchObject([
-      { name: 'burst', quota: 5, left: 1, window: 5 },
-      { name: 'daily', quota: 34_560, left: 34_556, window: 86_400 },
-    ])
-    expect(keys[1]).toMatchObject({ requests_today: 0, refused_today: 0, last_seen: null })
-    expect(keys[1]?.limits).toMatchObject([
-      ...[
-        { name: 'burst', left: 2 },
-        { name: 'daily', left: 34_560 },
-        { name: 'subnets', left: 10 },
-      ],
-    ])
-    await registry.plans.set({ ...builtIn('classic'), burst: null, daily: null, subnets: null })
-    expect((await pageOf(registry, 'search=classic')).keys[0]?.limits).toEqual([])
-  })
 })

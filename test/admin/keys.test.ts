@@ -123,15 +123,6 @@ describe('a key', () => {
     expect([await isServed(key), await isServed(last.key)]).toEqual([false, true])
   })
 
-  test('is given a fresh start', async () => {
-    const { id, key } = await made(service)
-    for (let n = 0; n < 6; n += 1) await service.api(`/api?key=${key}`)
-    expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
-    const { limits } = await service.value(`/console/keys/${id}/reset`, post({}))
-    for (const { left, quota } of limits) expect(left).toBe(quota)
-    expect(await isServed(key)).toBeTrue()
-  })
-
   test('shows its secret once: no other answer, line or sentence has it', async () => {
     const { id, key } = await made(service)
     const rotated = await service.value(`/console/keys/${id}/rotate`, post({}))

@@ -12,7 +12,6 @@ import {
   type Operation,
   type Parameter,
 } from '../../src/api/openapi/document.ts'
-import { EXAMPLE_PROXIES } from '../../src/api/openapi/examples.ts'
 import { createParamsParser, describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
@@ -223,13 +222,4 @@ describe('the schema of a parameter', () => {
       ])
     }
   })
-})
-
-test('the example of a name with a space is a record with that name', () => {
-  const { paths } = createDocument({ ...OPTIONS, provider: 'acme mail' })
-  const { content = {} } = paths['/api']?.get.responses['200'] ?? {}
-  const [{ services = new Set() } = {}] = EXAMPLE_PROXIES
-  expect(content['application/json']?.examples?.['get=json&count=1']?.value).toMatchObject([
-    { ip: '203.0.113.10:1080', 'acme mail': services.has('provider') },
-  ])
 })

@@ -1,6 +1,5 @@
 /** GET /key (contract F3): what a key's owner sees, that asking costs nothing, and what is refused. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { openRegistry } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { ENGINES, type Service, startService } from '../support/service.ts'
@@ -175,22 +174,6 @@ for (const engine of ENGINES) {
     expect(head.headers.get('content-length')).toBe(String(get.bytes.length))
     const post = await service.request('/key', { ...bearer(KEY.standard), method: 'POST' })
     expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
-  })
-
-  describe(`a key that was rotated, on ${engine}`, () => {
-    test('shows when it ends, and the new one that it does not', async () => {
-      const dir = seeded()
-      const registry = openRegistry(dir)
-      const { id = '' } = registry.keys.list(T0).find(({ label }) => label === 'unlimited') ?? {}
-      const fresh = 'pl_canaryfreshcanaryfreshcanaryfresh'
-      registry.keys.rotate(id, fresh, T0 + HOUR_MS, T0)
-      registry.close()
-      service = await startService(dir, { engine })
-      expect(await report(KEY.unlimited)).toMatchObject({ id, expires: '2026-11-20T13:00:00.000Z' })
-      expect(await report(fresh)).toMatchObject({ id, expires: null })
-      service.setClock(3600)
-      expect((await ask('/key', KEY.unlimited)).status).toBe(403)
-    })
   })
 
   const { standard } = KEY

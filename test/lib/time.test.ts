@@ -4,7 +4,6 @@ import fc from 'fast-check'
 import {
   formatInstant,
   formatTimecheck,
-  parseDuration,
   parseInstant,
   parseTimecheck,
   utcDay,
@@ -126,30 +125,5 @@ describe('the zone of the machine', () => {
     expect(formatTimecheck(T0 / 1000)).toBe('2026-11-20 14:00:00')
     expect(formatInstant(T0)).toBe('2026-11-20T12:00:00.000Z')
     expect(utcDay(T0)).toBe(20_777)
-  })
-})
-
-describe('parseDuration', () => {
-  const durations = [
-    ['250ms', 250],
-    ['0s', 0],
-    ['1s', 1000],
-    ['90s', 90_000],
-    ['15m', 900_000],
-    ['24h', 86_400_000],
-    ['30d', 30 * 86_400_000],
-    ['2w', 14 * 86_400_000],
-    ['007d', 7 * 86_400_000],
-    ['999999999d', 999_999_999 * 86_400_000],
-  ] as const
-  test.each(durations)('reads %s', (text, ms) => {
-    expect(parseDuration(text)).toBe(ms)
-  })
-
-  test.each([
-    ...['', 's', '5', '-5s', '+5s', '1.5h', '1e3s', '0x10s', '5 s', ' 5s', '5s ', '5s\n', '5S'],
-    ...['5M', '5min', '5y', '1h30m', '1000000000s', 'Infinitys'],
-  ])('refuses %j', text => {
-    expect(parseDuration(text)).toBeNull()
   })
 })

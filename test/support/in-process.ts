@@ -62,13 +62,20 @@ async function openStores({ dir, options, providerService, clock, write }: Store
   return { registry, list, observed: observeNode(copies, node), close, setClock }
 }
 
+/** The settings of an app in tests, unless they say otherwise. */
+export const APP_SETTINGS: Parameters<typeof createApp>[1] = {
+  ...{ errors: 'json', providerService: 'the service', publicStats: 'full', page: 'on' },
+  ...{ siteName: 'proxylist', contact: undefined, keyUrl: undefined, cors: undefined },
+  ...{ cacheBytes: 2 ** 20, maxLag: 60_000, trustProxy: readRanges(PEER) },
+}
+
 export async function startInProcess(
   dir: string,
   options: ServeOptions,
   exchange: Exchange = () => ({}),
 ): Promise<InProcess> {
-  const { errors = 'json', providerService = 'the service', cors, onRepeated } = options
-  const { page = 'on', publicStats = 'full', siteName = 'proxylist', contact, keyUrl } = options
+  const { engine: _, cors, onRepeated, ...given } = options
+  const { providerService = APP_SETTINGS.providerService } = given
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -83,12 +90,7 @@ export async function startInProcess(
   }
   const app = createApp(
     { ...stores, ...exchange(stores) },
-    {
-      ...{ errors, providerService, publicStats, page, cacheBytes: 2 ** 20, maxLag: 60_000 },
-      ...{ siteName, contact, keyUrl },
-      trustProxy: readRanges(PEER),
-      cors: cors === undefined ? undefined : readOrigins(cors),
-    },
+    { ...APP_SETTINGS, ...given, ...(cors !== undefined && { cors: readOrigins(cors) }) },
     clock,
     {
       ...{ hasLines: true, line: write, say: write, close: async () => {} },

@@ -1,15 +1,6 @@
 /** The console's token, requests and uploads, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import { tokenIn } from '../../../src/web/console/address.ts'
 import { createClient, type RequestError } from '../../../src/web/console/client.ts'
-
-describe('the token', () => {
-  test.each([
-    ['  abc  ', 'abc'],
-    ['http://127.0.0.1:8081/#token=abc', 'abc'],
-    ['http://127.0.0.1:8081/#token=a-b_C&x=1', 'a-b_C'],
-  ])('in %p is %p', (pasted, token) => expect(tokenIn(pasted)).toBe(token))
-})
 
 const servers: { stop(): unknown }[] = []
 afterEach(() => {
@@ -36,18 +27,6 @@ const errorOf = (promise: Promise<unknown>): Promise<RequestError> =>
   )
 
 describe('a request', () => {
-  test('carries the token in its header field and nowhere else', async () => {
-    const seen: string[] = []
-    const origin = listen(async request => {
-      seen.push(request.url, await request.text(), `${request.headers.get('authorization')}`)
-      return Response.json({ id: 1 })
-    })
-    expect(await clientOf().send<{ id: number }>('POST', `${origin}/x`, { a: 1 })).toEqual({
-      id: 1,
-    })
-    expect(seen).toEqual([`${origin}/x`, '{"a":1}', 'Bearer TOKEN'])
-  })
-
   test.each([
     ['<html>', 'the server answered with status 502'],
     ['null', 'the server answered with status 502'],

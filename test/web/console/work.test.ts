@@ -44,7 +44,7 @@ describe('plans', () => {
     expect(await rowOf(page, 'wide').textContent()).toMatch(/20\/1sunlimited.*500/)
   })
 
-  test('are turned off after a confirmation, on at once, and removed where no key has them', async () => {
+  test('are turned off after a confirmation, and on at once', async () => {
     const { page, api } = await view('Plans')
     await page.getByRole('button', { name: 'Turn off demo' }).click()
     await answer(page, 'Cancel')
@@ -61,29 +61,6 @@ describe('plans', () => {
     await page.getByRole('button', { name: 'Turn off demo' }).waitFor()
     expect((await fetch(`${api}?key=demo`)).status).toBe(200)
     expect(await page.getByRole('button', { name: 'Remove demo' }).count()).toBe(0)
-
-    await page.getByRole('button', { name: 'New plan' }).click()
-    await page.getByLabel('Name').fill('gone')
-    await answer(page, 'Create the plan')
-    await dialog(page).waitFor({ state: 'detached' })
-    const body = JSON.stringify({ kind: 'regular', plan: 'gone', label: 'in the way' })
-    await page.evaluate(
-      `fetch('/console/keys', { method: 'POST', headers: { authorization: 'Bearer ' + Object.values(sessionStorage)[0], 'content-type': 'application/json' }, body: '${body}' })`,
-    )
-    await page.reload()
-    await page.getByRole('button', { name: 'Remove gone' }).click()
-    await answer(page, 'Remove')
-    await dialog(page).getByText('plan gone is used by keys (1').waitFor()
-    await answer(page, 'Cancel')
-    await openView(page, 'Keys')
-    await page.getByRole('link', { name: 'in the way' }).click()
-    await page.getByRole('button', { name: 'Change' }).click()
-    await page.getByLabel('Plan').selectOption('standard')
-    await answer(page, 'Save')
-    await openView(page, 'Plans')
-    await page.getByRole('button', { name: 'Remove gone' }).click()
-    await answer(page, 'Remove')
-    await rowOf(page, 'gone').waitFor({ state: 'detached' })
   })
 })
 
