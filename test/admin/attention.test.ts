@@ -1,5 +1,5 @@
 /** Tests of what needs attention of a running service: each reason appears and goes again, everywhere. */
-import { afterAll, describe, expect, spyOn, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CheckerStatus } from '../../src/checker/ports.ts'
@@ -13,7 +13,7 @@ import { smallDisk } from '../support/disk.ts'
 import { FEED, FEED_STATE } from '../support/feeds.ts'
 import { ASK, addList, dataDirectory, T0 } from '../support/fixtures.ts'
 import { samplesOf } from '../support/metrics.ts'
-import { cleanUp, onCleanUp } from '../support/temporary.ts'
+import { cleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 import { startConsole } from './console.ts'
 
@@ -192,20 +192,4 @@ describe('appears in console, metrics and doctor, and goes again:', () => {
       sentence: /^\d+ MB are free on the disk; an import may take 68 MB$/,
     })
   })
-})
-
-test('what is read is read once for all who ask within ten seconds, and again when the clock jumps', async () => {
-  const on = watched(dataDirectory([]), 'list_empty')
-  const reading = spyOn(on.registry.keys, 'ending')
-  onCleanUp(() => reading.mockRestore())
-  for (let n = 0; n < 5; n += 1) await on.said()
-  expect(reading).toHaveBeenCalledTimes(1)
-  addList(on.dir, row(0))
-  on.pass(9)
-  expect(await on.said()).toHaveLength(1)
-  on.pass(1)
-  expect(await on.said()).toEqual([])
-  on.pass(-3600)
-  await on.said()
-  expect(reading).toHaveBeenCalledTimes(3)
 })

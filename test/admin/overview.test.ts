@@ -3,7 +3,6 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { History } from '../../src/admin/api-types.ts'
 import {
-  countedBetween,
   createHistory,
   createSampler,
   describeHistory,
@@ -45,18 +44,6 @@ function create() {
   }
   return { state, samples, pass }
 }
-
-describe('what is counted between two marks', () => {
-  test('has requests by outcome and durations, of at least a millisecond', () => {
-    const durations = trafficOf().durations.map((_, i) => (i === 2 ? 50 : 0))
-    const to = trafficOf({ ok: 60, notFound: 10, rejected: 5, refused: 20, failed: 5, durations })
-    const from = { atMs: 0, traffic: trafficOf() }
-    expect(countedBetween(from, { atMs: 10_000, traffic: to })).toEqual({
-      ...{ seconds: 10, counts: [60, 10, 5, 20, 5], durations },
-    })
-    expect(countedBetween(from, from).seconds).toBe(0.001)
-  })
-})
 
 describe('a minute', () => {
   test('is sampled once it is over', async () => {

@@ -165,17 +165,6 @@ describe('feeds', () => {
       ['https://a.example/list?key=*** #3', 3],
     ])
   })
-
-  test.if(HAS_PROMTOOL)(
-    'with any characters in their sources leave the text well-formed',
-    async () => {
-      const sources = ['/a "b" \\c', '/line\nbreak', '/brace}{,=', '/списки', '/\u2028', ' ']
-      const { scrape } = scraped({ feeds: () => sources.map(source => feedOf(source)) })
-      const text = await scrape()
-      expect(samplesOf(text).filter(({ name }) => name === NAME)).toHaveLength(sources.length)
-      expect(await promtool(['check', 'metrics'], text)).toBe('')
-    },
-  )
 })
 
 describe('the checker', () => {

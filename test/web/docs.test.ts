@@ -82,12 +82,6 @@ describe('the page', () => {
     expect(own.filter(link => !links.includes(link))).toEqual([])
     for (const link of links) expect(own.includes(link) || /^\/(?!\/)/.test(link)).toBeTrue()
   })
-
-  test('says in text what errors are in text', () => {
-    const older = docsOf({ errors: 'text' })
-    for (const code of Object.keys(STATUS)) expect(older).toContain(`id="error-${code}"`)
-    expect(older).toContain('Error: too many requests; retry after 5 s')
-  })
 })
 
 describe('what is put into the page is escaped', () => {

@@ -87,23 +87,6 @@ test('the page asks when a choice has settled; the former numbers stay until the
   await untilCount(page, figure(chosen.length))
 })
 
-test('numbers of previous filters are marked while statistics fail', async () => {
-  const { page } = await open()
-  await untilCount(page, figure(fresh.length))
-  await page.route(/stats/, route => route.abort())
-  await page.check('[name=type][value=http]')
-  await page.getByText('The numbers are for your previous filters').waitFor()
-  expect(await page.locator('.count').textContent()).not.toMatch(/\d/)
-  expect(await page.locator('#answer td').count()).toBe(0)
-  await page.unroute(/stats/)
-  await page.check('[name=anon][value=elite]')
-  await untilCount(
-    page,
-    count(({ type, anon }) => type === 'http' && anon === 'elite'),
-  )
-  await page.getByText('The numbers are for your previous filters').waitFor({ state: 'detached' })
-})
-
 test('with a port, an address or unique the page claims no number of matches', async () => {
   const { page } = await open()
   await untilCount(page, figure(fresh.length))

@@ -6,7 +6,7 @@ import { startChild } from '../../support/service.ts'
 import { cleanUp } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
 import { inBrowser as test } from '../in-browser.ts'
-import { fulfill, pageOf } from '../page.ts'
+import { pageOf } from '../page.ts'
 
 afterAll(cleanUp)
 
@@ -53,15 +53,6 @@ test('before anybody asks, masked examples stand where the answer will be; after
   await page.uncheck('[name=country][value=nl]')
   await page.getByText('The freshest matching').waitFor()
   await until(async () => (await rows.count()) === 2)
-})
-
-test('where there is nothing to show, a sentence says why', async () => {
-  const none = await open({ at: '/#country=fr' })
-  await none.page.locator('#answer', { hasText: 'No proxy matches now' }).waitFor()
-  const empty = await pageOf(() => startChild(dataDirectory([])))()
-  await empty.page.locator('.intro', { hasText: 'The list is empty' }).waitFor()
-  expect(await empty.page.getByText('No country has this name').count()).toBe(0)
-  expect(await empty.page.locator('[name=country]').count()).toBe(0)
 })
 
 test('JSON is a table, other formats are shown as they are', async () => {
@@ -207,18 +198,4 @@ test('draws plan, state, expiry, limits and the use of the day', async () => {
   expect(await page.locator('.bars .columns span').last().getAttribute('title')).toBe('23: 230')
   expect(await page.locator('.bars').getAttribute('aria-label')).toContain('22: 220, 23: 230')
   expect(page.url()).toEndWith('/#my-key')
-})
-
-test('a key without limits and use, a wrong one, and a server that does not answer are said', async () => {
-  const { page } = await show({ body: { ...USAGE, limits: [], today: null } })
-  await page.getByText('This key has no limits.').waitFor()
-  expect(await page.locator('.bars').count()).toBe(0)
-  const button = page.getByRole('button', { name: 'Show' })
-  const body = { status: 'error', code: 'INVALID_KEY', message: 'the key <i>is</i> not valid' }
-  await page.route('**/key', route => fulfill(route, { status: 403, body }))
-  await button.click()
-  await page.locator('.problem', { hasText: 'the key <i>is</i> not valid' }).waitFor()
-  await page.route('**/key', route => route.abort())
-  await button.click()
-  await page.locator('main', { hasText: 'The server did not answer' }).waitFor()
 })
