@@ -22,12 +22,13 @@ import {
   type Reader,
 } from '../../src/checker/response.ts'
 import type { CertificateFiles } from '../../src/judge/certificate.ts'
-import { type Behaviour, HANGING, says, startProxy } from '../support/fake-proxies.ts'
+import { type Behaviour, says, startProxy } from '../support/fake-proxies.ts'
 import { AUTHORITY, CERTIFICATES } from '../support/judge.ts'
 import { handTimers } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
+import { HANGING } from './proxy-behaviours.ts'
 
 afterEach(cleanUp)
 

@@ -13,19 +13,12 @@ import { typeBits } from '../../src/proxies/types.ts'
 import {
   type Behaviour,
   EXIT,
-  flipsPayloads,
-  HONEST,
   http,
-  LEAVING,
-  LIARS,
   page,
-  replays,
-  reverseProxy,
   says,
   socks,
   socks5And,
   startProxy,
-  swaps,
   US,
 } from '../support/fake-proxies.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -34,6 +27,15 @@ import { NOW, startProber, wordOf } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
+import {
+  flipsPayloads,
+  HONEST,
+  LEAVING,
+  LIARS,
+  replays,
+  reverseProxy,
+  swaps,
+} from './proxy-behaviours.ts'
 
 const OTHER_AUTHORITY = readFileSync(join(ROOT, 'test/fixtures/tls/other-authority.pem'), 'utf8')
 

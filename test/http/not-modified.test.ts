@@ -1,7 +1,7 @@
 /** Compression, ETag and 304 of kept answers (contract A8). */
 import { afterAll, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
-import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
+import { ASK, dataDirectory, T0, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -51,6 +51,12 @@ test('a kept answer has a strong tag in each encoding; a client that sends the t
   }
   expect(tags.size).toBe(3)
 
+  for (const seconds of [1, 2, 3]) {
+    service.setClock(seconds)
+    const { bytes } = await get({ 'accept-encoding': 'gzip' }, `${ASK}&get=json&wrap=1`)
+    const { timestamp } = JSON.parse(gunzipSync(bytes).toString())
+    expect(timestamp).toBe(new Date(T0 + seconds * 1000).toISOString()) // is in no kept body
+  }
   for (const path of [`${ASK}&get=json&wrap=1`, `${ASK}&sort=random`]) {
     for (let n = 0; n < 3; n += 1) expect((await get({}, path)).headers.get('etag')).toBeNull()
   }
