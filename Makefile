@@ -13,9 +13,9 @@ BINARY ?= dist/proxylist
 # Another machine to build for, as Bun names it: linux-arm64, darwin-x64. What is built for one is not run here.
 TARGET ?=
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
-# These ask a service that is in process in the first run: they run again with the binary as the service.
-SERVICE_TESTS := $(patsubst %,test/%.test.ts, \
-  api/scenarios http/cors http/documents http/key http/reference http/secrets http/stats)
+# These ask a service that is in process in the first run. They run again with the binary as the service: the cases
+# of the API with one path of each route, its documents, and secrets.
+SERVICE_TESTS := $(patsubst %,test/%.test.ts, api/scenarios http/documents http/secrets)
 # Files run in four processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong:
 # the longest test takes ten seconds on a quiet one, and five minutes are for those that hang.
 TEST_OPTIONS := --parallel=4 --timeout=300000

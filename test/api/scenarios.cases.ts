@@ -518,6 +518,17 @@ const ROUTES: readonly Scenario[] = [
     one(`A1 ${path} is not found`, { path, status: 404, code: 'NOT_FOUND' }),
   ),
   one(
+    'F3 F4 F5 F6 each other route answers; their own tests say more',
+    {
+      ...{ path: '/key', key: null, headers: { Authorization: `Bearer ${KEYS.few}` }, status: 200 },
+      contains: ['"plan":"two-records","state":"active"', '"today":{"requests":'],
+    },
+    { path: '/stats', key: null, status: 200, contains: ['"total":7,"matching":6'] },
+    { path: '/openapi.json', key: null, status: 200, contains: ['"openapi":"3.1.1"'] },
+    { path: '/docs', key: null, status: 200, contains: ['id="parameter-type"'] },
+    { path: '/', key: null, status: 200, contains: ['<title>proxylist</title>'] },
+  ),
+  one(
     'what browsers and crawlers ask for is there',
     { path: '/favicon.ico', key: null, status: 204, body: '' },
     { path: '/robots.txt', key: null, status: 200, contains: ['Disallow: /api\n'] },
