@@ -1,10 +1,8 @@
 /** Which address a client has (contract B7), and what limits count it by. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { clientBucket, clientNetwork } from '../../src/access/entitlements.ts'
 import { readRanges } from '../../src/config/parsers.ts'
 import { createClientIp, LOCAL_CLIENT } from '../../src/http/client-ip.ts'
-import { canonicalIp } from '../../src/lib/ip.ts'
 
 const PEER = '192.0.2.1'
 /** A title, and what is trusted: the peer and its header, and the client. */
@@ -85,35 +83,5 @@ describe('the client address', () => {
         expect(address('203.0.113.9', header)).toBe('203.0.113.9')
       }),
     )
-  })
-})
-
-describe('the networks that limits count by', () => {
-  const half = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
-  const ipv6 = (high: bigint, low: bigint): string => {
-    const digits = ((high << 64n) | low).toString(16).padStart(32, '0')
-    const groups = digits.match(/.{4}/g) ?? []
-    return canonicalIp(groups.join(':')) ?? ''
-  }
-  const isIpv6 = ([high, low]: [bigint, bigint]): boolean => ipv6(high, low).includes(':')
-
-  test('IPv6 clients are counted by their /64: all of it, and nothing else', () => {
-    const lowHalves = fc.tuple(half, half)
-    const bits = fc.integer({ min: 0, max: 63 })
-    fc.assert(
-      fc.property(half, lowHalves, bits, (high, [low, other], bit) => {
-        fc.pre(isIpv6([high, low]) && isIpv6([high, other]))
-        const flipped = high ^ (1n << BigInt(bit))
-        expect(clientBucket(ipv6(high, other))).toBe(clientBucket(ipv6(high, low)))
-        expect(clientBucket(ipv6(flipped, low))).not.toBe(clientBucket(ipv6(high, low)))
-        expect(clientNetwork(ipv6(high, other))).toBe(clientNetwork(ipv6(high, low)))
-        expect(clientNetwork(ipv6(flipped, low))).not.toBe(clientNetwork(ipv6(high, low)))
-      }),
-    )
-  })
-
-  test('a client on a unix socket is one client', () => {
-    expect(clientBucket(LOCAL_CLIENT)).toBe(LOCAL_CLIENT)
-    expect(clientNetwork(LOCAL_CLIENT)).toBe(LOCAL_CLIENT)
   })
 })

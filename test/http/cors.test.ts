@@ -6,7 +6,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { createCors } from '../../src/http/cors.ts'
 import type { Answer } from '../support/answer.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
-import { type Service, startService } from '../support/service.ts'
+import { startInProcess } from '../support/in-process.ts'
+import type { Service } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -19,7 +20,7 @@ const EXPOSED = 'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, Content
 const services = new Map<string | undefined, Promise<Service>>()
 function serviceWith(cors: string | undefined): Promise<Service> {
   const service =
-    services.get(cors) ?? startService(dataDirectory(), cors === undefined ? {} : { cors })
+    services.get(cors) ?? startInProcess(dataDirectory(), cors === undefined ? {} : { cors })
   services.set(cors, service)
   return service
 }
@@ -68,20 +69,6 @@ describe('CORS', () => {
   ])('%s with status %d has the fields as well', async (path, status) => {
     const answer = await (await serviceWith(APP)).request(path, originHeader(APP))
     expect([answer.status, fieldsOf(answer)]).toEqual([status, ONE])
-  })
-
-  test.each([
-    [APP, 'Accept-Encoding, Origin'],
-    ['*', 'Accept-Encoding'],
-  ])('with --cors %s, Vary of what may be compressed is %s', async (cors, vary) => {
-    const rows = Array.from({ length: 200 }, (_, i) => ({ ip: `10.0.0.${i}:80`, type: 'http' }))
-    const service = await startService(dataDirectory(rows), { cors })
-    const headers = { origin: APP, 'accept-encoding': 'gzip' }
-    for (const _ of [1, 2]) {
-      const answer = await service.request(ASK, { headers })
-      expect(answer.headers.get('vary')).toBe(vary)
-      expect(answer.headers.get('content-encoding')).toBe('gzip')
-    }
   })
 })
 

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
-import { ENGINES, type Service, startService } from '../support/service.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { ENGINES, type Service } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -60,7 +61,7 @@ for (const engine of ENGINES) {
   }
 
   beforeAll(async () => {
-    service = await startService(seeded(), { engine })
+    service = await startInProcess(seeded(), { engine })
   })
 
   describe(`the report of a key, on ${engine}`, () => {
@@ -180,7 +181,7 @@ for (const engine of ENGINES) {
 
   describe(`what is refused, on ${engine}`, () => {
     beforeAll(async () => {
-      service = await startService(seeded(), { engine })
+      service = await startInProcess(seeded(), { engine })
     })
 
     const IN_URL =

@@ -13,7 +13,7 @@ import { allows } from '../api/json-schema.ts'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
-import { type ServeOptions, type Service, startService } from '../support/service.ts'
+import type { ServeOptions, Service } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -63,7 +63,7 @@ const documentOf = async (from: Pick<Service, 'request'>): Promise<Document> =>
 
 let service: Service
 beforeAll(async () => {
-  service = await startService(seeded())
+  service = await startInProcess(seeded(), {})
 })
 
 describe('/openapi.json', () => {
@@ -76,7 +76,7 @@ describe('/openapi.json', () => {
     { page: 'off' },
   ]
   test.each(VARIANTS)('is the document of a server with %j', async options => {
-    const other = await startService(seeded(), options)
+    const other = await startInProcess(seeded(), options)
     const { errors = 'json', providerService: provider = 'the service' } = options
     const { publicStats: stats = 'full' } = options
     const expected = createDocument({ version: VERSION, provider, errors, stats, lang: 'en' })
@@ -138,7 +138,7 @@ describe('other paths answer as the document declares', () => {
   })
 
   test.each(['full', 'totals'] as const)('/stats, %s', async publicStats => {
-    const other = await startService(seeded(), { publicStats })
+    const other = await startInProcess(seeded(), { publicStats })
     const document = await documentOf(other)
     const answer = await other.request('/stats', { headers: { 'accept-encoding': 'identity' } })
     expectDeclared(document, '/stats', answer)
@@ -187,7 +187,7 @@ describe.each(['json', 'text'] as const)(
     let one: Service
     let document: Document
     beforeAll(async () => {
-      one = await startService(seeded(), { errors })
+      one = await startInProcess(seeded(), { errors })
       document = await documentOf(one)
     })
 

@@ -10,7 +10,7 @@ import { type Answer, ask } from '../support/answer.ts'
 import { ASK, addList, dataDirectory, T0, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { countedRows, queries } from '../support/list-statistics.ts'
-import { type Service, startService } from '../support/service.ts'
+import type { Service } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { pageRows } from '../web/page-rows.ts'
 
@@ -43,7 +43,7 @@ const queryOf = (texts: { [name: string]: string }): string =>
 
 describe('GET /stats', () => {
   test('is at /stats/ too, and refuses a key in the URL, which is not logged', async () => {
-    const service = await startService(dataDirectory(LIST))
+    const service = await startInProcess(dataDirectory(LIST), {})
     expect((await service.request('/stats/?type=http')).status).toBe(200)
     expect(await ask(service, '/stats?key=wrong')).toBe('400 INVALID_PARAMETER')
     expect(service.output()).not.toContain('wrong')
@@ -74,7 +74,7 @@ describe('GET /stats', () => {
   }, 120_000)
 
   test('shows as examples what demo gets first', async () => {
-    const service = await startService(dataDirectory(pageRows(500)))
+    const service = await startInProcess(dataDirectory(pageRows(500)), {})
     const demo = await service.request('/api?key=demo&get=json&works=0&type=http&count=20')
     const { examples } = await documentOf(service, '?works=0&type=http')
     expect(examples).toEqual(JSON.parse(demo.text))
@@ -89,7 +89,7 @@ const maskOf = (line: string): string => /"ip":"[^"]+"/.exec(maskedOf(line))?.[0
 describe('the list behind /stats', () => {
   test('is the one that another process has changed, at once', async () => {
     const dir = dataDirectory(LIST)
-    const service = await startService(dir)
+    const service = await startInProcess(dir, {})
     const { text, headers } = await stats(service)
     const known = { headers: { 'if-none-match': headers.get('etag') ?? '' } }
     expect((await stats(service, '', known)).status).toBe(304)
@@ -104,7 +104,7 @@ describe('the list behind /stats', () => {
 
 describe('a client of /stats', () => {
   test('is limited to 30 queries in 10 s, also by HEAD and where it knows the answer', async () => {
-    const service = await startService(dataDirectory(LIST))
+    const service = await startInProcess(dataDirectory(LIST), {})
     const from = { 'x-forwarded-for': '192.0.2.9' }
     const first = await stats(service, '', { headers: from })
     const known = { ...from, 'if-none-match': first.headers.get('etag') ?? '' }
@@ -126,14 +126,14 @@ describe('a client of /stats', () => {
 
 describe('--public-stats', () => {
   test('totals: two numbers, and no filter', async () => {
-    const service = await startService(dataDirectory(LIST), { publicStats: 'totals' })
+    const service = await startInProcess(dataDirectory(LIST), { publicStats: 'totals' })
     const { version, ...rest } = await documentOf(service)
     expect(rest).toEqual({ at: T0 / 1000, total: 4, matching: 3 })
     expect(await ask(service, '/stats?type=http')).toBe('400 INVALID_PARAMETER')
   })
 
   test('off: there is nothing at /stats, for no method', async () => {
-    const service = await startService(dataDirectory(LIST), { publicStats: 'off' })
+    const service = await startInProcess(dataDirectory(LIST), { publicStats: 'off' })
     for (const method of ['GET', 'HEAD', 'POST']) {
       expect((await stats(service, '', { method })).status).toBe(404)
     }

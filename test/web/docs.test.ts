@@ -6,7 +6,8 @@ import { describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { contentCode, docsPage, html, prose } from '../../src/web/docs/page.ts'
 import { wordsOf } from '../../src/web/docs/translations.ts'
-import { startChild, startService } from '../support/service.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { faultsIn, type Look } from './browser.ts'
 import { inBrowser } from './in-browser.ts'
@@ -126,7 +127,7 @@ describe('the words of the page', () => {
 })
 
 test('/docs over HTTP has the Content-Security-Policy of the page, and both languages', async () => {
-  const service = await startService(temporaryDirectory(), OPERATOR)
+  const service = await startInProcess(temporaryDirectory(), OPERATOR)
   const page = await service.request('/docs', { headers: { 'accept-encoding': 'identity' } })
   const policy = page.headers.get('content-security-policy') ?? ''
   expect(policy).toStartWith("default-src 'none'; script-src 'self'; style-src 'self';")
@@ -154,7 +155,7 @@ test('/docs over HTTP has the Content-Security-Policy of the page, and both lang
   const css = await service.request(style)
   expect([css.status, css.headers.get('content-type')]).toEqual([200, 'text/css; charset=utf-8'])
   expect(css.headers.get('cache-control')).toContain('immutable')
-  const off = await startService(temporaryDirectory(), { page: 'off' })
+  const off = await startInProcess(temporaryDirectory(), { page: 'off' })
   for (const path of ['/', '/docs', '/docs?lang=ru', style]) {
     expect([path, (await off.request(path)).status]).toEqual([path, 404])
   }

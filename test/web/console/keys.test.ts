@@ -161,21 +161,6 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
 })
 
 describe('the list of keys', () => {
-  const rowOf = (page: Page, label: string) => page.locator('.keys tbody tr', { hasText: label })
-
-  test('shows requests, refusals, and the tightest limit of a key', async () => {
-    const { page, statusOf } = await openKeys()
-    const secret = await makeKey(page, 'a busy one')
-    for (let n = 0; n < 6; n += 1) await statusOf(secret)
-    await page.getByRole('link', { name: 'Plans' }).click()
-    await page.getByRole('link', { name: 'Keys' }).click()
-    const row = rowOf(page, 'a busy one')
-    await row.waitFor()
-    expect(await row.locator('.col-today').textContent()).toBe('5')
-    expect(await row.locator('.col-refused').textContent()).toBe('1')
-    expect(await row.locator('.levels').textContent()).toMatch(/^burst, 5 sec.*0 left of 5/)
-  })
-
   test('of thousands is quick: pages, search and sort are those of the server', async () => {
     const dir = temporaryDirectory()
     {

@@ -149,31 +149,6 @@ test('a value that the API refuses is marked, and the message of the API is show
   await untilCount(page, figure(fresh.length))
 })
 
-test('countries are found by any name in any language, and those of an unknown place are counted', async () => {
-  const { page } = await open()
-  const search = page.getByRole('searchbox', { name: 'Find a country' })
-  for (const [text, code, found] of [
-    ['uk', 'gb', 2],
-    ['сша', 'us', 3],
-    ['герма', 'de', 1],
-    ['germ', 'de', 1],
-  ] as const) {
-    await search.fill(text)
-    const countries = page.locator('[name=country]')
-    await countries.nth(found).waitFor({ state: 'detached' })
-    await page.locator(`[name=country][value=${code}]`).waitFor()
-    expect(await countries.count()).toBe(found)
-  }
-  await page.check('[name=country][value=de]')
-  const unknown = count(({ country }) => country === '')
-  await page.locator('.rest', { hasText: `Unknown country ${unknown}` }).waitFor()
-  await untilCount(
-    page,
-    count(({ country }) => country === 'DE'),
-  )
-  expect(await optionOn(page, 'country', 'de')).toBe(count(({ country }) => country === 'DE'))
-})
-
 test('the hash restores what was chosen; chips take it away; another hash changes it', async () => {
   const at = '/#type=socks5&country=de,nl&ping=700&get=txt&type_prefix=1'
   const { page } = await open({ at })
