@@ -145,10 +145,8 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] 
   ],
   [{ kind: 'temp', plan: 'classic' }, "unknown member 'plan'; it may have ttl, label, note"],
   [{ kind: 'regular', label: 'a\nb' }, 'label must be up to 200 printable characters'],
-  [{ kind: 'regular', label: { a: 1 } }, 'label must be a string'],
   [{ kind: 'regular', expires: 'soon' }, /^expires must be a duration such as 30d/],
   [{ kind: 'regular', expires: '2020-01-01' }, /^expires must lie in the future/],
-  [{ kind: 'temp', ttl: '0s' }, /^ttl must lie in the future/],
 ]
 
 describe('a key that is refused', () => {
@@ -236,9 +234,7 @@ describe('a plan', () => {
 describe('a plan with bad limits', () => {
   const BAD = [
     ['gold', { daily: '0' }, '400 daily must be an integer of at least 1, or unlimited'],
-    ['gold', { burst: { requests: 5 } }, '400 burst must be a string'],
     ['gold', { burst: '0/5s' }, /^400 burst must be REQUESTS\/DURATION/],
-    ['gold', { enabled: 'yes' }, '400 enabled must be on or off'],
     ['gold', { dayly: '5' }, "400 unknown member 'dayly'; did you mean 'daily'?"],
     ['Gold', {}, /^400 the name must be a name of lower-case letters/],
     [

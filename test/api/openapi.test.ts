@@ -102,21 +102,8 @@ describe('completeness', () => {
       (statsOf(stats).paths['/stats']?.get.parameters ?? []).map(({ name }) => name)
     expect(members('full')).toContain('facets')
     expect(members('totals')).toEqual(['at', 'version', 'total', 'matching'])
-    expect(filters('full')).toEqual([
-      ...[
-        'type',
-        'anon',
-        'ping',
-        'speed',
-        'time',
-        'works',
-        'country',
-        'country_mode',
-        'cm',
-        'city',
-      ],
-      ...['service', 'lang'],
-    ])
+    const ofFilters = 'type anon ping speed time works country country_mode cm city service lang'
+    expect(filters('full')).toEqual(ofFilters.split(' '))
     expect(filters('totals')).toEqual([])
     expect(JSON.stringify(statsOf('off'))).not.toContain('/stats')
     expect(statsOf('off').components.schemas).not.toHaveProperty('Stats')

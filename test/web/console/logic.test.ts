@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
-import { keyHref, routeOf } from '../../../src/web/console/address.ts'
+import { routeOf } from '../../../src/web/console/address.ts'
 import { append, CODE_WORDS, LOG_LINES, wordsOf } from '../../../src/web/console/log-lines.ts'
 
 const entry = (id: string, status = 200): LogEntry => ({
@@ -48,9 +48,5 @@ describe('the place of a fragment', () => {
     ['#token=abc', 'overview', null],
   ] as const)('%p is %s %p', (hash, view, id) => {
     expect(routeOf(hash)).toEqual({ view, id })
-  })
-
-  test('is written as it is read', () => {
-    expect(routeOf(keyHref('abc'))).toEqual({ view: 'keys', id: 'abc' })
   })
 })
