@@ -21,7 +21,7 @@ afterAll(cleanUp)
 
 const DAY = 86_400
 
-/** A service on `dir`, and what it says of one reason. */
+/** A service on `dir`, and its sentences for one reason. */
 function watched(dir: string, reason: string) {
   const service = startConsole(dir)
   let seconds = 0
@@ -31,7 +31,7 @@ function watched(dir: string, reason: string) {
   return {
     ...service,
     dir,
-    /** Lets time pass, or go back: what was read before is read again. */
+    /** Lets time pass, or go back, so that the service reads again. */
     pass(more = 10): void {
       seconds += more
       service.setClock(seconds)

@@ -10,7 +10,7 @@ import { startConsole } from './console.ts'
 
 afterAll(cleanUp)
 
-/** A service whose imports are those of `serve`. */
+/** A service with the imports of `serve`. */
 function create() {
   const dir = dataDirectory()
   const settings = {
@@ -41,7 +41,7 @@ const ROW = (i: number): string => `203.0.113.${i}:8080\n`
 const rows = (n: number): string => Array.from({ length: n }, (_, i) => ROW(i)).join('')
 
 describe('an import', () => {
-  test('says what the command says, rejected rows under the name of the file, and is seen at once', async () => {
+  test('reports as the command does, names rejected rows by file, and is visible at once', async () => {
     const service = create()
     const body = `${ROW(1)}bad\n${ROW(2)}`
     const json = { kind: 'regular' }
@@ -237,7 +237,7 @@ describe('a running import', () => {
     expect(await codeOf(send('x'))).toBe('done')
   })
 
-  test('that is ended by the server, or crashes, says that the list is as it was and nothing else', async () => {
+  test('that crashes, or that the server ends, says only that no part of it is in the list', async () => {
     const { send, given, close } = createByHand()
     const [crashed, ended] = [await send('x'), await send('x')]
     given[0]?.end({ isDone: false, stdout: '', stderr: 'panic\n    at /srv/secret.ts:1\n' })

@@ -85,7 +85,7 @@ describe('a key', () => {
     expect(await on.value(`/console/keys/${id}`)).toEqual(JSON.parse(stdout))
   })
 
-  test('is changed: what is not given stays, never ends its end, markup in a label is text', async () => {
+  test('changes only in the given members; `never` removes its end; markup in a label is text', async () => {
     const { id } = await made(service, { kind: 'regular', label: 'a', expires: '1d' })
     const path = `/console/keys/${id}`
     const changed = await service.value(path, post({ plan: 'classic' }))
@@ -150,7 +150,7 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] 
 ]
 
 describe('a key that is refused', () => {
-  test('says why: the sentences are those of the command line', async () => {
+  test('says why, in the sentences of the command line', async () => {
     const { id } = await made(service)
     expect(await messageOf(`/console/keys/${id}`, DELETE)).toBe(`409 key ${id} is not revoked`)
     for (const action of ['/rotate', '/revoke', '/reset', '']) {
@@ -252,7 +252,7 @@ describe('a plan with bad limits', () => {
 })
 
 describe('the overview', () => {
-  test('has what the service does now', async () => {
+  test('shows the present state of the service', async () => {
     const service = create()
     const { key } = await made(service)
     await service.api(`/api?key=${key}&time=999999`)
@@ -280,7 +280,7 @@ describe('the overview', () => {
 })
 
 describe('the overview in bad times and good', () => {
-  test('says what is wrong in the words of the store, while the list cannot be read', async () => {
+  test('shows the error of the store while the list cannot be read', async () => {
     const service = create()
     service.list.close()
     const { ready, problem } = await service.value('/console/state')

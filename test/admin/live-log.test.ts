@@ -28,7 +28,7 @@ describe('the live log', () => {
     expect(LAST_LINES).toBe(2000)
   })
 
-  test('has fewer lines where they are long: what its bytes allow', () => {
+  test('has fewer lines when they are long, within its bytes', () => {
     const { log, after } = create()
     const long = `http://a/api?city=${'x'.repeat(LAST_BYTES / 10)}`
     for (let i = 0; i < 40; i += 1) log.line(String(i), { url: long })
@@ -60,7 +60,7 @@ describe('the live log', () => {
     expect(after('abc-99')).toEqual({ lines: [], next: 'abc-1' })
   })
 
-  test.each(['abc', '-1', 'abc-1-2', 'abc-x'])('refuses what is no place: %p', place => {
+  test.each(['abc', '-1', 'abc-1-2', 'abc-x'])('refuses %p, which is no place', place => {
     expect(() => create().after(place)).toThrow('after must be the next of an answer')
   })
 

@@ -50,7 +50,7 @@ test('others have their turn between lines that take long to describe', async ()
   expect(order).toEqual(['other', 'described'])
 })
 
-test('a line of the live log says filters, code, reason and label; that of the access log does not', async () => {
+test('the live log shows filters, code, reason and label, and the access log does not', async () => {
   const dir = temporaryDirectory()
   addList(dir, [{ ip: '192.0.2.1:80', type: 'http', works: 95 }])
   addKeys(dir, { free: {} }, [{ key: KEY, plan: 'free', label: 'Acme' }])

@@ -1,4 +1,4 @@
-/** Why no proxy matches (contract A2): said where it is one thing, of the list as it is, at a bounded cost. */
+/** Why no proxy matches (contract A2): a 404 names the reason when there is one. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entitlementsOf } from '../../src/access/entitlements.ts'
 import { notFound } from '../../src/api/not-found.ts'

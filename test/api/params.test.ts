@@ -1,5 +1,5 @@
 /**
- * The one table of what a query may not say, with the message of each refusal (spec 4.1, contract A3, A4).
+ * The one table of refused queries, with the message of each refusal (spec 4.1, contract A3, A4).
  * `query.test.ts` holds that good parameters are read as they were meant.
  */
 import { describe, expect, test } from 'bun:test'
@@ -21,7 +21,7 @@ function parse(text: string, provider = PROVIDER) {
 }
 
 describe('the parameters', () => {
-  test('are those of spec 4.1, in its order, and sort', () => {
+  test('stand in the order of spec 4.1, with sort', () => {
     const names = 'type anon ping speed time works country country_mode cm city port ip service'
     const rest = 'sort count lang get type_prefix fields split_ip format wrap pretty'
     const specified = [...names.split(' '), ...rest.split(' ')]
@@ -46,7 +46,7 @@ describe('the parameters', () => {
   })
 })
 
-/** The integers, with the filter that each sets and what it accepts. */
+/** The integers, with the filter that each sets and its bounds. */
 const INTEGERS = [
   ['ping', 'pingMaxMs', 0, 999_999_999_999_999, ' (milliseconds)'],
   ['speed', 'speedMin', 0, 999_999_999_999_999, ' (bytes per second)'],
@@ -170,7 +170,7 @@ const UNKNOWN: { readonly [query: string]: string } = {
   ...{ 'nonsense=1': " 'nonsense'", 'q=1': " 'q'", '__proto__=1': " '__proto__'" },
   ...{ 'timecheck=1': " 'timecheck'", 'ip_out=1.2.3.4': " 'ip_out'" }, // output only
   ...{ 'type[]=http': "; did you mean 'type'?", 'toString=1': " 'toString'" },
-  // Ten characters may be those of a key.
+  // Ten characters may belong to a key.
   ...{ 'constructor=1': " 'construct…'", 'respons_time=1': " 'respons_t…'" },
   'key=demo&k-5f4dcc3b5aa765d61d8327=1': " 'k-5f4dcc3…'",
   ...{ '%3Cscript%3E=1': '', [`${'x'.repeat(41)}=1`]: '', '=5': '', '=': '' },

@@ -1,6 +1,6 @@
 /**
  * The query of a request: parameters are read as meant, spelled in any way that the contract
- * allows, and remembering what was read changes nothing.
+ * allows, and the memory of the reader changes nothing.
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
@@ -90,7 +90,7 @@ function chanceOf(seed: number) {
 }
 type Chance = ReturnType<typeof chanceOf>
 
-/** Every character as it is where it may, percent-encoded, or (a space) a plus sign. */
+/** Each character plain where that is allowed, percent-encoded, or (a space) as a plus sign. */
 function encoded(text: string, { isHeads, upTo: most }: Chance): string {
   const hex = (byte: number): string => {
     const digits = byte.toString(16).padStart(2, '0')
@@ -183,7 +183,7 @@ function outputOf(meaning: Meaning): Output {
   }
 }
 
-/** Cities by what they are compared by. */
+/** Cities, folded for comparison. */
 const folded = (filter: Filter): Filter => ({ ...filter, cities: filter.cities.map(fold).sort() })
 
 /** Reads requests as routes do. */
@@ -318,8 +318,8 @@ describe('a reader that remembers', () => {
   })
 })
 
-describe('what is remembered', () => {
-  test('is a query string that is repeated, parsed once, whatever the key', () => {
+describe('the memory of the reader', () => {
+  test('parses a repeated query string once, whatever the key', () => {
     const read = createRequestReader()
     const queryOf = (url: string, entitlements = UNBOUND): Query =>
       read(url, null, entitlements).query
@@ -336,7 +336,7 @@ describe('what is remembered', () => {
     expect(queryOf('/api?key=K&type=http&works=90', DEMO)).toBe(demo)
   })
 
-  test('is no query string that is long: strangers could fill the memory with them', () => {
+  test('keeps no long query string: strangers could fill the memory', () => {
     const read = createQueryReader(PROVIDER)
     const ask = (length: number): Query =>
       read(`city=${'x'.repeat(150)},${'y'.repeat(length - 150)}`, 'K', UNBOUND)

@@ -10,7 +10,7 @@ const withBurst = (caller: Caller, requests: number, seconds: number): Caller =>
   plan: { ...caller.plan, ...burst(requests, seconds) },
 })
 
-/** Of plans as they are built in, `http/reference.test.ts` has the whole bodies. */
+/** `http/reference.test.ts` has whole bodies for the built-in plans. */
 describe('a request over a limit of a changed plan', () => {
   const retry = { retryAfterSeconds: 17 }
   const wait = 'retry after 17 s'
@@ -63,7 +63,7 @@ describe('an answer over a quota of networks', () => {
     ],
     [{ ...decision, set: 'callers' }, '7 of the 9 client networks a day are used'],
   ]
-  test.each(rows)('gets 429 with what is used: $set', (refused, message) => {
+  test.each(rows)('gets 429 with the used networks: $set', (refused, message) => {
     const error = networkRefusal(refused)
     expect<unknown>([error.code, error.status, error.context]).toEqual([
       ...['SUBNET_LIMIT_REACHED', 429, { retryAfterSeconds: 17, usedSubnets: 7 }],

@@ -210,7 +210,7 @@ const ipv6 = fc.ipV6().map(ip => canonicalIp(ip) ?? '')
 const port = fc.integer({ min: 1, max: 65535 })
 const upTo = (max: number) => fc.integer({ min: 0, max })
 const BIG = 999_999_999_999_999
-/** A record shows the language of its filter alone; what the envelope shows is in golden files. */
+/** A record shows the language of its filter alone; golden files show the envelope. */
 const someFilter = fc.constantFrom(...LANGS).map(lang => ({ ...FULL_FILTER, lang }))
 
 const someProxy = (): fc.Arbitrary<Proxy> =>

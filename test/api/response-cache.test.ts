@@ -39,7 +39,7 @@ const DECODERS: { [E in Encoding]: (body: Uint8Array) => Uint8Array } = {
 /** Stores every answer at its first request. */
 const AT_ONCE: ReturnType<typeof createDoorkeeper> = () => true
 
-/** `select`: whether the reader finds all, only what is quick as in the server, or nothing. */
+/** `select`: the reader finds all, only quick answers as in the server, or nothing. */
 type Parts = {
   bytesMax?: number
   select?: 'all' | 'quickly' | 'nothing'
@@ -48,7 +48,7 @@ type Parts = {
   beforeReply?: () => Promise<unknown>
 }
 
-/** A cache over a list; `finds` counts how often the list was read, `asked` has what the streamer was asked. */
+/** A cache over a list; `finds` counts reads of the list, `asked` lists the calls of the streamer. */
 function cacheOver(list: List, parts: Parts = {}) {
   const { bytesMax = 2 ** 20, select = 'all', isRepeated = AT_ONCE } = parts
   const { beforeReply = async () => {} } = parts
@@ -88,7 +88,7 @@ function cacheOver(list: List, parts: Parts = {}) {
   }
   return {
     ...{ find, finds: () => finds },
-    /** What the streamer was asked since the last call. */
+    /** The calls of the streamer since the last look. */
     asked: (): string[] => asked.splice(0),
     compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
       createCompressor(cache)(query, answer, encoding, nowMs),
@@ -109,7 +109,7 @@ async function answerTo(cache: Cache, query: Query): Promise<Answer> {
 const textOf = (answer: Answer | null, nowMs: number): string | null =>
   answer && Buffer.from(bodyOf(answer, nowMs)).toString()
 
-/** The older one is the better one in every order but that of age. */
+/** The older row is the better one in every order but by age. */
 const OLD_AND_YOUNG: readonly TestRow[] = [
   { ip: '10.1.0.1:80', type: 'http', age: 100, ping: 2, speed: 10, works: 50 },
   { ip: '10.2.0.2:80', type: 'socks5', age: 300, ping: 1, speed: 20, works: 99 },
@@ -142,7 +142,7 @@ const REUSES: readonly (readonly [text: string, first: number, again: number, is
   ['type=http', 0, 500, true],
   ['type=socks5', 0, 301, false],
   ['type=socks4', 0, 1e6, true],
-  ['', 10, 9, false], // what was too old may be young enough
+  ['', 10, 9, false], // a row that was too old may be young enough
   ['', 10, 9.001, true], // all ages are rounded up
   ['', 10.9, 10.1, true],
   ['', 10.9, 10, false],
@@ -215,7 +215,7 @@ describe('an answer that is requested once', () => {
 })
 
 describe('the bound', () => {
-  /** How often the list is asked when each of these is asked twice, one round after the other. */
+  /** How often the list is read for two rounds of these queries. */
   async function findsOf(bytesMax: number, queries: readonly string[]): Promise<number> {
     const cache = cacheOver(listOf(MANY), { bytesMax })
     for (const query of [...queries, ...queries]) await cache.find(queryOf(query), T0)
@@ -298,7 +298,7 @@ const LONG: readonly TestRow[] = Array.from({ length: 3000 }, (_, i) => ({
 }))
 const DRAW = 'time=9999&sort=random'
 
-describe('what the streamer finds', () => {
+describe('an answer of the streamer', () => {
   test.each(['type=http', 'type=https', `${DRAW}&count=1`])(
     'is not kept when the list changes meanwhile: %s',
     async text => {

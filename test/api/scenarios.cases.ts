@@ -4,7 +4,7 @@
  */
 import { type Limits, T0, type TestRow } from '../support/fixtures.ts'
 
-/** The list every scenario asks; ages in seconds before T0. Unique in what they are named for. */
+/** The list every scenario asks; ages in seconds before T0. Each row is unique in the value that its name says. */
 export const ROWS: readonly TestRow[] = [
   {
     ip: '192.0.2.1:1080',
@@ -144,8 +144,8 @@ const by = (address: string, step: Step): Step => ({
 const one = (name: string, ...steps: Step[]): Scenario => ({ name, steps })
 
 /**
- * Each filter once, as it goes from the query to the list; what all of them select is in
- * `sqlite/proxies/select.test.ts`, and how they are read in `query.test.ts`.
+ * Each filter once, as it goes from the query to the list; `sqlite/proxies/select.test.ts` tests their
+ * selects, and `query.test.ts` their reading.
  */
 const FILTERS: readonly Scenario[] = [
   one(
@@ -237,7 +237,7 @@ const REASONS: readonly Scenario[] = [
 /** The path of a refusal to the wire, once; `params.test.ts` has all refusals. */
 const BAD_VALUES: readonly Scenario[] = [
   one(
-    'A3 names the parameter and what it accepts',
+    'A3 a refusal names the parameter and its values',
     refuses('works=101', 'works must be an integer from 0 to 100'),
     refuses('contry=', "unknown parameter 'contry'; did you mean 'country'?"),
     refuses('city=%FF', 'UTF-8'),

@@ -153,7 +153,7 @@ describe('an answer', () => {
     expect(asked.length).toBe(2)
   })
 
-  test('that fails fails for all who wait, and the next one who asks has another', async () => {
+  test('that fails, fails for all waiting clients; the next query starts again', async () => {
     const { ask, asked, make } = scene()
     const waiting = Promise.allSettled([ask(''), ask('')])
     asked[0]?.end.reject(new StoreError('the worker has died'))
@@ -172,7 +172,7 @@ describe('queries of a client', () => {
     seconds,
   ]
 
-  test('are at most 30 in any 10 seconds, also those whose answers are kept', async () => {
+  test('are at most 30 in any 10 seconds, cached answers included', async () => {
     const { ask, make } = scene()
     const ip = '192.0.2.7'
     void ask('', 0, ip)

@@ -1,5 +1,5 @@
 /**
- * Every setting of the command line: what it accepts and rejects, with the message, its default,
+ * Every setting of the command line: accepted and rejected values, the message, its default,
  * and that flags win over the environment (contract C).
  */
 import { describe, expect, test } from 'bun:test'
@@ -15,8 +15,8 @@ import {
 import { CommandError } from '../../src/lib/errors.ts'
 
 /**
- * The default of a setting; accepted texts with their values (a list: texts that are read as they are),
- * rejected texts, and what the message says is accepted.
+ * The default of a setting; accepted texts with their values (a list: each text is its own value),
+ * rejected texts, and the values that the message names.
  */
 type Case = readonly [
   fallback: unknown,
@@ -29,7 +29,7 @@ const DAY = 86_400_000
 const [K, N40] = ['k'.repeat(256), 'a'.repeat(40)]
 
 const words = (texts: string): string[] => texts.split(' ')
-/** Texts that are read as they are, beside others. */
+/** Texts that are their own values, beside others. */
 const same = (texts: readonly string[]) => Object.fromEntries(texts.map(text => [text, text]))
 const tcp = (hostname: string, port: number) => ({ kind: 'tcp', hostname, port })
 const unix = (path: string) => ({ kind: 'unix', path })
@@ -68,7 +68,7 @@ const LIMIT: Case = [
   'an integer of at least 1, or unlimited',
 ]
 
-/** The URL of a database; what is said of a wrong one does not repeat it, see below. */
+/** The URL of a database; the message does not repeat a wrong one. */
 const DATABASE: Case = [
   undefined,
   [
@@ -438,7 +438,7 @@ describe.each(NAMES)('the setting %s', name => {
     expect(readSettings([name], {}, {})[name]).toEqual(fallback as never)
   })
 
-  test('reads what it accepts, by flag and by environment variable', () => {
+  test('reads accepted values, by flag and by environment variable', () => {
     for (const [text, value] of read) {
       expect([text, byFlag(name, text)]).toEqual([text, value])
       expect([text, byEnvironment(name, text)]).toEqual([text, value])

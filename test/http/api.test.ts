@@ -26,7 +26,7 @@ const TWO_LESS = 'burst 0, daily 1'
 const start = (limits: Partial<Limits>, exchange?: Exchange): Promise<Service> =>
   startInProcess(dataDirectory(ROWS, limits), {}, exchange)
 
-/** The error code, `ok` for none, and what is left by the field `RateLimit`. */
+/** The error code, `ok` for none, and the rest of each limit by the field `RateLimit`. */
 function outcomeOf({ status, text, headers }: Answer): [code: string, left: string] {
   const code = status === 200 ? 'ok' : JSON.parse(text).code
   const left = (headers.get('ratelimit') ?? '').matchAll(/"(\w+)";r=(\d+)/g)
@@ -58,7 +58,7 @@ test('the first check that fails decides', async () => {
   ])
 })
 
-describe('a refusal says what is left', () => {
+describe('a refusal shows the rest of each limit', () => {
   const BAD = { query: '&works=101', code: 'INVALID_PARAMETER' } as const
   test.each<{
     what: string
@@ -148,7 +148,7 @@ describe.each([
     expect(said).toBe(thrown === MISTAKE)
   })
 
-  test('while keys cannot be read, a bad query is refused for what is wrong with it', async () => {
+  test('a bad query is refused as such even when the keys cannot be read', async () => {
     const service = await start(BURST, ofKeys(fail))
     expect(await ask(service)).toEqual([code, ''])
     expect(await ask(service, '&works=101')).toEqual([codeOfBad, ''])

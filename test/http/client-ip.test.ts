@@ -60,7 +60,7 @@ describe('the client address', () => {
     expect(address('::ffff:10.0.0.1', forwardedFor)).toBe(client)
   })
 
-  test('on a unix socket is one local client, or what the proxy at its other end says', () => {
+  test('on a unix socket is one local client, or the address that a proxy forwards', () => {
     const untrusting = createClientIp(undefined)
     expect(untrusting(null, null)).toBe(LOCAL_CLIENT)
     expect(address(null, null)).toBe(LOCAL_CLIENT)

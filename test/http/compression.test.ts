@@ -39,7 +39,7 @@ describe('the encoding that Accept-Encoding allows', () => {
     ['gzip;q=0.5, identity;q=0.6', null],
     [`${'br, '.repeat(60)}gzip`, 'gzip'],
     [`${'br, '.repeat(64)}gzip`, null], // what many long headers say would take long
-    [`${'x'.repeat(249)}, gzip;q=0`, null], // it is not cut off before what it says
+    [`${'x'.repeat(249)}, gzip;q=0`, null], // the end of a long header counts
   ]
   test.each(CASES)('of %p is %p', (accept, encoding) => {
     expect(chooseEncoding(accept)).toBe(encoding)

@@ -76,7 +76,7 @@ describe('a key that is missing, with a header that', () => {
     ['is bare', 'SecretK', null, '; Authorization without Bearer is not read'],
     ['has another scheme', 'Basic SecretK', null, '; Authorization without Bearer is not read'],
     ['has another name', null, 'SecretK', '; X-Api-Key is not read'],
-  ])('%s, says what is read', (_, authorization, apiKey, note) => {
+  ])('%s, names the ways to send one', (_, authorization, apiKey, note) => {
     const headers = sending(authorization, apiKey)
     expect(refusal(() => keyOf([], headers)).message).toBe(HOW + note)
   })

@@ -68,7 +68,7 @@ describe.each([
     expect(service.output()).not.toContain('wrong')
   })
 
-  test('is not sent again to those who have it', async () => {
+  test('is not sent again to a client that has it', async () => {
     const etag = (await get()).headers.get('etag') ?? ''
     expect(etag).toMatch(/^W\/"\w+"$/)
     for (const [tags, status] of [

@@ -1,5 +1,5 @@
 /**
- * Holds what the service does when a database is locked, refuses writes, lacks a table or is
+ * The service when a database is locked, refuses writes, lacks a table or is
  * damaged, and when its own code fails (contract A9, B8, E): no request is
  * served uncounted, nothing internal is shown, and afterwards all works as before.
  */
@@ -66,7 +66,7 @@ async function expectUnavailable(service: Service, path = ASK, init?: RequestIni
   expectError(await service.request(path, init), 503, 'DB_EXECUTE_FAILED')
 }
 
-/** Another process's connection to a database file, and what it can do to the service. */
+/** Another process's connection to a database file, and the trouble that it makes. */
 function otherProcess(dir: string, file: string) {
   const db = new Database(join(dir, file), { create: false, readwrite: true })
   onCleanUp(() => db.close(true))
@@ -179,7 +179,7 @@ describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
   })
 })
 
-test('while proxies.db is locked by an import all is as before; without its tables it is 503, also of what was cached', async () => {
+test('requests succeed while an import locks proxies.db, and get 503 without its tables, cached ones too', async () => {
   const dir = directoryOf()
   const service = await startChild(dir)
   const other = otherProcess(dir, PROXY_FILE)

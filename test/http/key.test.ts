@@ -1,4 +1,4 @@
-/** GET /key (contract F3): what a key's owner sees, that asking costs nothing, and what is refused. */
+/** GET /key (contract F3): the report for the owner of a key is free, and refusals. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
@@ -83,7 +83,7 @@ for (const engine of ENGINES) {
       )
     })
 
-    test('a request is in it the moment after, however often it is asked for', async () => {
+    test('a report has each request at once, and reports do not count', async () => {
       for (let n = 1; n <= 5; n += 1) {
         expect((await ask('/api', KEY.standard)).status).toBe(200)
         for (let times = 0; times < 4; times += 1) {
@@ -140,7 +140,7 @@ for (const engine of ENGINES) {
       ])
     })
 
-    test('a temporary key: its window, and that of the client address', async () => {
+    test('a temporary key: its window and the window of the client address', async () => {
       await ask('/api', KEY.temp, '198.51.100.30')
       const limit = { quota: 2, window: 3600 }
       const { plan, expires, limits, today } = await report(KEY.temp, '198.51.100.31')
@@ -179,7 +179,7 @@ for (const engine of ENGINES) {
 
   const { standard } = KEY
 
-  describe(`what is refused, on ${engine}`, () => {
+  describe(`/key refuses, on ${engine}`, () => {
     beforeAll(async () => {
       service = await startInProcess(seeded(), { engine })
     })

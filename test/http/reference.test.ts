@@ -1,5 +1,5 @@
 /**
- * The reference as it is served (contract F5): /openapi.json, whose examples are what the service
+ * The reference as it is served (contract F5): /openapi.json, whose examples the service
  * answers, and whose generated client works; and /docs.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -102,7 +102,7 @@ function expectDeclared(document: Document, path: string, answer: Answer): void 
   expect(declared).toEqual(expect.arrayContaining(sent))
 }
 
-describe('the examples of answers are what the service answers', () => {
+describe('the service gives the answers of the examples', () => {
   const { paths } = createDocument({
     ...{ version: VERSION, provider: 'the service', errors: 'json', stats: 'off', lang: 'en' },
   })

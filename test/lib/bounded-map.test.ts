@@ -1,8 +1,8 @@
-/** That maps with a bound keep what was used or added last, and doorkeepers know what is repeated. */
+/** Maps with a bound keep the last used or added entries, and doorkeepers know repeated keys. */
 import { expect, test } from 'bun:test'
 import { createBoundedMap, createDoorkeeper, createFifoMap } from '../../src/lib/bounded-map.ts'
 
-test('a map holds as many entries as its bound, those that were used last', () => {
+test('a map holds as many entries as its bound: the last used ones', () => {
   const left: string[] = []
   const map = createBoundedMap<number, string>(3, value => left.push(value))
   for (const key of [1, 2, 3]) map.set(key, `value ${key}`)

@@ -1,4 +1,4 @@
-/** Holds how files that somebody else names are read. */
+/** Reading files that a client or an operator names. */
 import { afterAll, expect, test } from 'bun:test'
 import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

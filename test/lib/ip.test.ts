@@ -4,7 +4,7 @@ import { isIPv4 } from 'node:net'
 import fc from 'fast-check'
 import { canonicalIp, ipv4ToNumber, isInternal, parseDigits } from '../../src/lib/ip.ts'
 
-/** What is written, and its canonical form; `null` for what is no address. */
+/** Texts with their canonical form; `null`: the text is no address. */
 const CANONICAL: readonly (readonly [text: string, canonical: string | null])[] = [
   ['1.2.3.4', '1.2.3.4'],
   ['0.0.0.0', '0.0.0.0'],
@@ -78,7 +78,7 @@ const nearlyIpv4 = fc.oneof(
   fc.string({ unit: fc.constantFrom(...'0123459..') }),
 )
 
-test('property: the number of an IPv4 address is there for exactly what Node takes for one, and is that of its octets', () => {
+test('property: exactly the texts that Node takes for IPv4 have a number, made of their octets', () => {
   fc.assert(
     fc.property(nearlyIpv4, text => {
       const octets = text.split('.').map(Number)

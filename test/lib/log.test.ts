@@ -42,7 +42,7 @@ const systemError = (code: string, errno: number): Error =>
   Object.assign(new Error(code), { code, errno, syscall: 'write' })
 
 describe('lines', () => {
-  test('of one turn of the event loop are one write, those that come meanwhile the next', async () => {
+  test('of one turn of the event loop are one write, and later lines the next', async () => {
     const { lines, written, end, said } = createWorld()
     lines.add('a')
     lines.add('b')
@@ -62,7 +62,7 @@ describe('lines', () => {
     expect(said).toEqual([])
   })
 
-  test('are dropped while nobody reads them, and counted when somebody does', async () => {
+  test('are dropped while stdout is blocked, and counted when it is read again', async () => {
     const { lines, written, end, said } = createWorld()
     lines.add('first')
     await turn()
@@ -125,7 +125,7 @@ describe('repeated sentences', () => {
     return { said, sayRepeated, pass }
   }
 
-  test('are said once a minute each', () => {
+  test('are written once a minute each', () => {
     const { said, sayRepeated, pass } = createWorld()
     for (let n = 0; n < 100; n += 1) {
       sayRepeated('too many')

@@ -6,7 +6,7 @@ import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-/** As a thread receives what another one sends. */
+/** An error as another thread receives it. */
 const sent = (thrown: unknown): Error => toError(structuredClone(toErrorMessage(thrown)))
 
 class SqliteError extends Error {

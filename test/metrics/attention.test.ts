@@ -1,4 +1,4 @@
-/** Holds what needs attention: from which bound on each reason appears, what it says and where it leads. */
+/** Needs of attention: the bound of each reason, its sentence and its link. */
 import { describe, expect, test } from 'bun:test'
 import type { CheckerStatus } from '../../src/checker/ports.ts'
 import { attentionTo, type Facts, REASONS } from '../../src/metrics/attention.ts'

@@ -13,7 +13,7 @@ const countsOf = (seconds: readonly number[]): number[] => {
   return Array.from(histogram.counts)
 }
 
-test('its buckets are those of the contract', () => {
+test('it has the buckets of the contract', () => {
   expect(BOUNDS_SECONDS.join(' ')).toBe('0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 1 5')
 })
 

@@ -1,4 +1,4 @@
-/** Holds what the metrics of a service show of requests, list, cache and databases. */
+/** The metrics of a service: requests, list, cache and databases. */
 import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { join } from 'node:path'
 import { FAMILIES } from '../../src/metrics/families.ts'
@@ -126,7 +126,7 @@ test('the response cache shows hits, misses, entries and bytes', async () => {
 })
 
 describe('the list', () => {
-  test('shows its rows by type, those that are fresh, and the ages of its checks', async () => {
+  test('shows its rows by type, its fresh rows, and the ages of its checks', async () => {
     const { metrics, setClock } = await start()
     setClock(5)
     expectSeries(await metrics(), {

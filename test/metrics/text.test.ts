@@ -1,4 +1,4 @@
-/** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
+/** A scrape: its cost, its waits, and its feeds. */
 import { describe, expect, test } from 'bun:test'
 import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
@@ -155,7 +155,7 @@ describe('feeds', () => {
     expect(of('consecutive_failures')).toEqual([0, 3])
   })
 
-  test('whose masked sources are the same are told apart', async () => {
+  test('with equal masked sources get numbers', async () => {
     const feeds = [1, 2, 3].map(rows => feedOf('https://a.example/list?key=***', { rows }))
     const { scrape } = scraped({ feeds: () => feeds })
     const shown = samplesOf(await scrape()).filter(({ name }) => name === NAME)
@@ -168,7 +168,7 @@ describe('feeds', () => {
 })
 
 describe('the checker', () => {
-  test('is shown by what it wrote last', async () => {
+  test('is shown by its last status', async () => {
     const judgeProblem = { sentence: 'it is away', sinceMs: T0 }
     const text = await scraped({ checker: () => ({ ...CHECKER_STATUS, judgeProblem }) }).scrape()
     const shown = samplesOf(text).filter(({ name }) => name.startsWith('proxylist_checker_'))

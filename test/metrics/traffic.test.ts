@@ -24,7 +24,7 @@ test('the console sees every request once, as 200, 404, 429, 5xx or another 4xx'
   expect(durations[2]).toBe(outcomes.length)
 })
 
-test('a stream counts what it sent once it is over, and whether it was truncated', () => {
+test('a stream counts its records and bytes when it ends, and whether it was truncated', () => {
   const { all, route, beginStream, traffic } = createCounters()
   const whole = beginStream(route('/api'))
   const cut = beginStream(route('/api'))

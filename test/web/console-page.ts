@@ -9,7 +9,7 @@ import { openPage } from './browser.ts'
 export const startSample = () => startConsole(temporaryDirectory(), ['--sample'])
 
 type Setting = Parameters<typeof openPage>[1] & {
-  /** A fragment in place of that of the token. */
+  /** A fragment instead of the token's. */
   at?: string
 }
 

@@ -2,7 +2,7 @@
 import type { Page, Route } from 'playwright-core'
 import { openPage } from './browser.ts'
 
-/** What the service says at a path, in place of what it would. */
+/** An answer that replaces the answer of the service at a path. */
 type Stub = { status?: number; body: unknown; headers?: { [name: string]: string } }
 
 type Setting = Omit<Parameters<typeof openPage>[1] & object, 'extraHTTPHeaders'> & {

@@ -17,7 +17,7 @@ const LOOKS: { readonly [name: string]: Look } = {
   phone: { width: 390, rules: 'structure' },
 }
 
-test('an overview says what the checker knows and why checks fail, and nothing where none ran', async () => {
+test('the overview shows the checker and its failures, and nothing when none ran', async () => {
   const dir = dataDirectory()
   const server = await startConsole(dir, [], createClock().env)
   const { page } = await openPage(server.url, {})

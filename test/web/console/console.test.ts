@@ -81,7 +81,7 @@ describe('the token, while the console is open', () => {
 })
 
 describe('the overview', () => {
-  test('shows what the server says of itself', async () => {
+  test('shows the state of the server', async () => {
     const { page } = await view()
     const cards = page.locator('.cards')
     await cards.waitFor()

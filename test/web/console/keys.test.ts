@@ -161,7 +161,7 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
 })
 
 describe('the list of keys', () => {
-  test('of thousands is quick: pages, search and sort are those of the server', async () => {
+  test('of thousands is quick, because the server sorts, searches and pages', async () => {
     const dir = temporaryDirectory()
     {
       using registry = openRegistry(dir)

@@ -1,4 +1,4 @@
-/** The pure functions of the console: series, filters, the log, routes, plans, numbers. */
+/** Pure functions of the console: lines of the log, and places of fragments. */
 import { describe, expect, test } from 'bun:test'
 import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
@@ -23,7 +23,7 @@ describe('the live log', () => {
     expect(lines[0]).toEqual(entry('2019'))
   })
 
-  test('says what the answer was, for every code', () => {
+  test('has words for every code', () => {
     expect(Object.keys(CODE_WORDS).sort()).toEqual(Object.keys(ERRORS).sort())
     expect(wordsOf({ ...entry('1', 429), code: 'DEMO_LIMIT_REACHED' })).toBe('demo limit reached')
     expect([200, 304].map(status => wordsOf(entry('1', status)))).toEqual([

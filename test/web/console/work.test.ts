@@ -65,7 +65,7 @@ describe('plans', () => {
 })
 
 describe('feeds', () => {
-  test('are added, paused, changed, fetched now and removed; those of options are not', async () => {
+  test('are added, paused, changed, fetched now and removed; feeds of --feed stay', async () => {
     const source = await startFeedServer({
       '/a': reply(200, {}, `${lines(12, '203.0.113')}nonsense\n`),
     })
@@ -156,7 +156,7 @@ describe('an import', () => {
     }
   })
 
-  test('shows that it uploads, can be cancelled, and leaves the list as it was', async () => {
+  test('shows its upload, can be cancelled, and then changes nothing', async () => {
     const { page, send, result } = await openImport()
     // The server is slow: it answers nothing until the operator cancels.
     await page.route('**/console/import*', () => new Promise(() => {}))

@@ -149,7 +149,7 @@ test('a value that the API refuses is marked, and the message of the API is show
   await untilCount(page, figure(fresh.length))
 })
 
-test('the hash restores what was chosen; chips take it away; another hash changes it', async () => {
+test('the hash restores a choice, chips remove parts of it, another hash replaces it', async () => {
   const at = '/#type=socks5&country=de,nl&ping=700&get=txt&type_prefix=1'
   const { page } = await open({ at })
   expect(await page.isChecked('[name=type][value=socks5]')).toBe(true)
@@ -182,7 +182,7 @@ test('without statistics filters work, without counts, and the page says why', a
   expect(await page.locator('.option-count', { hasText: /\d/ }).count()).toBe(0)
 })
 
-test('a failure of statistics, or a document of another shape, is said', async () => {
+test('the page says when statistics fail or have another shape', async () => {
   for (const stats of [{ status: 503, body: {} }, { body: { rows: [] } }]) {
     const { page } = await open({ stubs: { '/stats': stats } })
     await page.getByText('Statistics are not available now').waitFor()

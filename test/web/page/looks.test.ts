@@ -81,7 +81,7 @@ for (const [locale, looks] of Object.entries(LOOKS)) {
   })
 }
 
-test('a chosen language is remembered, and nothing else is; colours and motion are those of the system', async () => {
+test('the page remembers the chosen language only; the system decides colours and motion', async () => {
   const { page } = await open({ colorScheme: 'dark' })
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
   expect(await requestOn(page)).toBe('/api?lang=en&get=json')

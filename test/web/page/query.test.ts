@@ -65,7 +65,7 @@ describe('the request of the page', () => {
     )
   })
 
-  test('means to the API what was chosen', () => {
+  test('selects in the API the chosen values', () => {
     const choice = choiceOf({
       ...{ type: 'socks5,http', anon: 'elite', country: 'de,nl', country_mode: 'except' },
       ...{ city: "Берлин, L'Aquila", ping: '700', speed: '1000', works: '90', time: '3600' },

@@ -25,7 +25,7 @@ async function tryIt(page: Page): Promise<string> {
   return (await page.locator('#answer').textContent()) ?? ''
 }
 
-test('demo answers a table with its status, rows, time, bytes and what is left', async () => {
+test('demo gets a table with status, rows, time, bytes and the rest of its limit', async () => {
   const { page } = await open()
   const answer = await tryIt(page)
   expect(answer).toMatch(/^2002 records[\d.]+ ms[\d.]+ (?:bytes|kB)/)
@@ -35,7 +35,7 @@ test('demo answers a table with its status, rows, time, bytes and what is left',
   expect(JSON.parse((await page.locator('#answer pre').textContent()) ?? '')).toHaveLength(2)
 })
 
-test('before anybody asks, masked examples stand where the answer will be; after another choice again', async () => {
+test('masked examples fill the place of the answer before the first request and after each new choice', async () => {
   const { page, requests } = await open()
   const rows = page.locator('#answer tbody tr')
   const ips = page.locator('#answer td[data-member=ip]')
@@ -55,7 +55,7 @@ test('before anybody asks, masked examples stand where the answer will be; after
   await until(async () => (await rows.count()) === 2)
 })
 
-test('JSON is a table, other formats are shown as they are', async () => {
+test('JSON becomes a table, and other formats stay raw', async () => {
   const { page } = await open()
   await page.fill('[name=key]', KEY)
   for (const get of ['json', 'txt', 'csv', 'ndjson', 'json.file']) {
@@ -102,7 +102,7 @@ test('a wrong key, and a filter without proxies, are explained', async () => {
   expect(await page.locator('.ask button').isDisabled()).toBe(true)
 })
 
-test('a server that does not answer, or not in JSON, is said, and can be stopped', async () => {
+test('the page says when a server does not answer or not in JSON, and can stop waiting', async () => {
   const { page } = await open()
   await page.route('**/api?*', () => {}, { times: 1 })
   await page.getByRole('button', { name: 'Try it' }).click()
