@@ -4,7 +4,7 @@
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
-import { type Caller, newKey } from '../../src/access/key.ts'
+import { newKey } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { type Decision, UNUSED } from '../../src/access/rate-limit.ts'
 import type { Awaitable } from '../../src/lib/awaitable.ts'
@@ -140,14 +140,6 @@ describe('admissions', () => {
     expect(left).toEqual([4, 3, 2, 1, 0, 0, 0])
   })
 
-  test('are decided each at its own instant, though the batch is later', async () => {
-    const { access } = countedAccess()
-    const once = regular(burst(1, 5))
-    const instants = [T0, T0 + 4999, T0 + 5000, T0 + 4000]
-    const pending = instants.map(nowMs => access.admit(unwaited(), once, IP, nowMs))
-    expect(await outcomes(pending)).toEqual(['ok', 'window', 'ok', 'window'])
-  })
-
   test('are in the store once they resolve', async () => {
     const { access, read } = countedAccess()
     const pending = access.admit(unwaited(), FIVE, IP, T0)
@@ -168,18 +160,6 @@ describe('admissions', () => {
     setReadOnly(false)
     expect(read(K1).admissions).toEqual([T0])
     expect((await access.admit(unwaited(), FIVE, IP, T0 + 4)).limits[0]?.remaining).toBe(3)
-  })
-
-  test('of a batch are one transaction: one that cannot be written undoes those before', async () => {
-    const { access, read } = countedAccess()
-    const poisoned: Caller = regular(burst(5, 5), 'bad')
-    const pending = [
-      access.admit(unwaited(), FIVE, IP, T0),
-      access.admit(unwaited(), poisoned, IP, Number.NaN),
-    ]
-    const settled = await Promise.allSettled(pending)
-    expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-    expect(read(K1)).toEqual(UNUSED)
   })
 })
 

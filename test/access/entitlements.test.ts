@@ -56,15 +56,6 @@ describe('plans and entitlements', () => {
   ] as const)('%s has its entitlements', (_, caller, expected) => {
     expect(entitlementsOf(caller)).toEqual(expected)
   })
-
-  test('are one object for all keys with the same count and downloads, whatever their plan', () => {
-    const of = (count: number | null, id: string, downloads = 4) =>
-      entitlementsOf(regular({ ...burst(count ?? 9, 5), count, downloads }, id))
-    expect(of(8, 'a', 3)).not.toBe(of(8, 'a'))
-    expect(of(8, 'a')).toBe(of(8, 'b'))
-    expect(of(null, 'a')).toBe(of(null, 'b'))
-    expect(of(8, 'a')).not.toBe(of(9, 'a'))
-  })
 })
 
 describe('limit rules', () => {

@@ -2,10 +2,14 @@
  * Usage on both engines for tests of the port `UsageStore`: several servers over the same data, a
  * clock that is moved by hand, and keys whose history is kept.
  */
+import { Database } from 'bun:sqlite'
+import { join } from 'node:path'
 import { hashKey } from '../../src/access/key.ts'
 import type { UsageStore } from '../../src/access/ports.ts'
 import { createUsageStore as createSharedUsage } from '../../src/postgres/usage/usage.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/admission-log.ts'
+import { LOCK_WAIT } from '../../src/sqlite/access/usage.ts'
+import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
 import { T0 } from './fixtures.ts'
 import { openUsage } from './limits.ts'
 import { HAS_POSTGRES, optionsFor } from './postgres.ts'
@@ -16,6 +20,10 @@ import { temporaryDirectory } from './temporary.ts'
 export type TestUsage = {
   /** Opens the store of one more server. */
   open(): UsageStore
+  /** Ends a server as a restart does; one that crashed is never ended. */
+  end(server: UsageStore): void
+  /** Makes what a server does next fail by one of the engine's faults; returns what repairs it. */
+  break(server: UsageStore, fault: string): () => void
   /** Sets the clock that decides limits. */
   at(nowMs: number): Promise<void>
   /** Lets the servers forget what they know without the database. */
@@ -31,6 +39,8 @@ export type TestUsage = {
 export type Engine = {
   name: string
   isHere: boolean
+  /** What makes a batch fail. */
+  faults: readonly string[]
   /** Runs of a property test; a step takes longer where there is a server. */
   runs: number
   /** `snapshot`: options of SQLite's. */
@@ -41,13 +51,38 @@ async function openSqlite(snapshot: SnapshotOptions = {}): Promise<TestUsage> {
   const dir = temporaryDirectory()
   const opened: ReturnType<typeof openUsage>[] = []
   const add = () => {
-    const server = openUsage(dir, snapshot)
+    const server = openUsage(dir, snapshot, { ...LOCK_WAIT, msMax: 0 })
+    server.db.run('pragma busy_timeout = 0')
     opened.push(server)
+    return server
+  }
+  const of = (store: UsageStore) => {
+    const server = opened.find(({ usage }) => usage === store)
+    if (server === undefined) throw new Error('it is another store')
     return server
   }
   const { db, countRows, addKeys } = add()
   return {
     open: () => add().usage,
+    end(store) {
+      const server = of(store)
+      server.usage.fold()
+      server.close()
+      opened.splice(opened.indexOf(server), 1)
+    },
+    break(store, fault) {
+      if (fault === 'request') return () => {} // the caller adds one that cannot be written
+      if (fault === 'locked') {
+        const other = new Database(join(dir, ACCESS_FILE))
+        other.run('begin immediate')
+        return () => other.close()
+      }
+      const broken = of(store).db
+      broken.run(
+        `create temp trigger broken before ${fault} begin select raise(abort, 'broken'); end`,
+      )
+      return () => void broken.run('drop trigger broken')
+    },
     at: async () => {},
     forget() {},
     addKeys: async (...ids) => addKeys(...ids),
@@ -61,7 +96,7 @@ async function openSqlite(snapshot: SnapshotOptions = {}): Promise<TestUsage> {
 
 const EMPTY = `truncate proxylist.usage, proxylist.networks, proxylist.days, proxylist.keys, proxylist.plans cascade`
 
-export async function openPostgres(): Promise<TestUsage> {
+async function openPostgres(): Promise<TestUsage> {
   const { url, connection, setClock, giveBack } = await borrowDatabase(EMPTY)
   const { query } = connection
   const opened: ReturnType<typeof createSharedUsage>[] = []
@@ -83,6 +118,8 @@ export async function openPostgres(): Promise<TestUsage> {
         reset: (subject, part) => usage.reset(subject, part).finally(forgetAll),
       }
     },
+    end() {},
+    break: () => () => {},
     forget: forgetAll,
     async at(ms) {
       if (ms === nowMs) return
@@ -112,6 +149,11 @@ export async function openPostgres(): Promise<TestUsage> {
 }
 
 export const ENGINES: readonly Engine[] = [
-  { name: 'SQLite', isHere: true, runs: 30, open: openSqlite },
-  { name: 'PostgreSQL', isHere: HAS_POSTGRES, runs: 10, open: openPostgres },
+  {
+    ...{ name: 'SQLite', isHere: true, runs: 100, open: openSqlite },
+    faults: [
+      ...['request', 'locked', 'insert on batches', 'insert on snapshot', 'delete on batches'],
+    ],
+  },
+  { name: 'PostgreSQL', isHere: HAS_POSTGRES, runs: 15, open: openPostgres, faults: [] },
 ]

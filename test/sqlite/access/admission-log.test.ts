@@ -1,24 +1,19 @@
 /**
  * The log of admissions and its snapshot (src/sqlite/access/admission-log.ts, subjects.ts): their form in
- * the file, the length of the log, and what a start reads. `servers.test.ts` tests that no admission is lost.
+ * the file, the length of the log, and what a start reads. `access/any-sequence.test.ts` tests that no admission is lost.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { keySubject } from '../../../src/access/entitlements.ts'
-import { newKeyId } from '../../../src/access/key.ts'
 import type { Admission } from '../../../src/access/rate-limit.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/lib/time.ts'
-import { ACCESS_SCRIPTS, openAccessFile } from '../../../src/sqlite/access/file.ts'
-import { createSubjects } from '../../../src/sqlite/access/subjects.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/lib/time.ts'
+import { ACCESS_SCRIPTS } from '../../../src/sqlite/access/file.ts'
 import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
-import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
-import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { openRegistry } from '../../../src/sqlite/stores.ts'
 import { addKeys, T0 } from '../../support/fixtures.ts'
 import { burst, DEMO, IP, openUsage, regular, TODAY } from '../../support/limits.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -36,13 +31,6 @@ const chunksIn = (db: Database): unknown[][] =>
   db.prepare('select chunk, through, usage from snapshot order by chunk').values()
 const idsIn = (db: Database): unknown[] => batchesIn(db).map(([id]) => id)
 
-/** A number that another connection sees change with each commit. */
-function versionOf(dir: string): () => number {
-  const watching = openAccessFile(join(dir, ACCESS_FILE))
-  onCleanUp(() => watching.close())
-  return dataVersionOf(watching)
-}
-
 describe('the log', () => {
   test('has a row for the admissions of each transaction, in their order', () => {
     const { db, usage } = openUsage()
@@ -52,19 +40,6 @@ describe('the log', () => {
       [1, `[["key","a",${T0},1,1],["key","b",${T0},1,1],["key","a",${T0 + 1},2,2]]`],
       [2, `[["key","a",${T0 + 2},3,3]]`],
     ])
-  })
-
-  test('gets no row from a transaction without admissions', () => {
-    const dir = temporaryDirectory()
-    const { usage } = openUsage(dir)
-    const version = versionOf(dir)
-    usage.admit([of('a'), of('a'), of('a')])
-    const before = version()
-    usage.admit([of('a'), of('a')])
-    usage.admit([])
-    expect(version()).toBe(before)
-    usage.admit([of('b')])
-    expect(version()).not.toBe(before)
   })
 })
 
@@ -92,30 +67,6 @@ describe('the length of the log', () => {
     usage.admit([of('a', T0 + 9 * DAY_MS)])
     expect(idsIn(db)).toContain(10)
   })
-
-  test('is shortened now and then, by twice as many rows as it has got', () => {
-    const { db, usage } = openUsage(null, { chunks: 1, chunkChars: 1, removeEvery: 4 })
-    const firstIds: unknown[] = []
-    for (let n = 0; n < 40; n += 1) {
-      usage.admit([of('a', T0 + n * MINUTE_MS)])
-      firstIds.push(idsIn(db)[0])
-    }
-    expect(new Set(firstIds).size).toBeGreaterThan(7)
-    expect(new Set(firstIds).size).toBeLessThan(12)
-    expect(idsIn(db).length).toBeLessThan(12)
-  })
-
-  test('that is long is shortened by some rows at a time', () => {
-    const { db, usage } = openUsage(null, { chunks: 3, removeEvery: 5 })
-    for (let n = 0; n < 29; n += 1) usage.admit([of(`${n}`)])
-    usage.admit([of('a', T0 + 3 * HOUR_MS)])
-    const left: number[] = []
-    for (let slices = 0; slices < 6; slices += 1) {
-      usage.prune(T0 + 3 * HOUR_MS)
-      left.push(idsIn(db).length)
-    }
-    expect(left).toEqual([30, 30, 20, 10, 1, 1])
-  })
 })
 
 describe('the snapshot', () => {
@@ -127,25 +78,6 @@ describe('the snapshot', () => {
     const a = `["key","a",2,[${T0},1]]`
     const demo = `["demo","2001:db8:0:0::/64",1,[${T0 + 2}]]`
     expect(chunksIn(db)).toEqual([[0, 2, `[${a},["key","b",1,[${T0}]],${demo}]`]])
-  })
-
-  test('is written one chunk at a time, a large one after twice as many characters of the log', () => {
-    const dir = temporaryDirectory()
-    const { db, usage } = openUsage(dir, { chunks: 3, chunkChars: 1000 })
-    const written: number[] = []
-    for (let n = 0; n < 3000; n += 1) {
-      const before = chunksIn(db).map(([chunk, through]) => `${chunk} ${through}`)
-      usage.admit([of(`key-${n % 200}`, T0 + n * SECOND_MS)])
-      const after = chunksIn(db).filter(
-        ([chunk, through]) => !before.includes(`${chunk} ${through}`),
-      )
-      expect(after.length).toBeLessThanOrEqual(1)
-      for (const [chunk] of after) written.push(Number(chunk))
-    }
-    expect(written.slice(0, 7)).toEqual([0, 1, 2, 0, 1, 2, 0])
-    // The usage of 200 keys in 3 chunks is some 2,500 characters each; an admission is about 30.
-    expect(written.length).toBeGreaterThan(7)
-    expect(written.length).toBeLessThan(45)
   })
 })
 
@@ -201,32 +133,6 @@ describe('chunks', () => {
       [243, '198.51.100.7'],
     ])
   })
-
-  test('forget a subject by its last admission, not by its first', () => {
-    const keepMs = { key: 2 * DAY_MS, demo: HOUR_MS, temp: HOUR_MS }
-    const subjects = createSubjects(1)
-    for (const hours of [0, 20]) subjects.apply(['key', 'a', T0 + hours * HOUR_MS, 1, 9])
-    expect(subjects.forget(0, T0 + 60 * HOUR_MS, keepMs)).toEqual([])
-    expect(subjects.forget(0, T0 + 69 * HOUR_MS, keepMs).map(({ id }) => id)).toEqual(['a'])
-  })
-
-  test('get keys and addresses evenly', () => {
-    const many = Array.from({ length: 25_600 }, (_, n) => n)
-    for (const idOf of [
-      () => newKeyId(),
-      (n: number) => `10.0.${n >> 8}.${n & 255}`,
-      (n: number) => `2001:db8:${n.toString(16)}:0::/64`,
-    ]) {
-      const subjects = createSubjects(256)
-      for (const n of many) subjects.apply(['demo', idOf(n), T0, 1, 1])
-      const counts = Array.from(
-        { length: 256 },
-        (_, chunk) => JSON.parse(subjects.save(chunk)).length,
-      )
-      expect(Math.min(...counts)).toBeGreaterThan(50)
-      expect(Math.max(...counts)).toBeLessThan(200)
-    }
-  })
 })
 
 describe('a prune', () => {
@@ -246,75 +152,6 @@ describe('a prune', () => {
     expect(text).toContain('"a"')
     expect(read({ kind: 'demo', id: '192.0.2.7' }).admissions).toEqual([])
   })
-
-  test('that has nothing to remove writes nothing', () => {
-    const dir = temporaryDirectory()
-    const { usage, prune } = openUsage(dir)
-    const version = versionOf(dir)
-    usage.admit([of('a'), of('b')])
-    const another = openUsage(dir) // reads a log that is not long
-    const before = version()
-    for (const each of [prune, another.prune]) each(T0 + MINUTE_MS)
-    expect(version()).toBe(before)
-  })
-})
-
-test('a prune writes no chunk again that includes all batches', () => {
-  const dir = temporaryDirectory()
-  const { usage, prune } = openUsage(dir)
-  const version = versionOf(dir)
-  const later = T0 + 3 * HOUR_MS
-  usage.admit([of('a'), of('b', later)]) // the last batch stays, though some of it is old
-  prune(later)
-  const before = version()
-  prune(later)
-  expect(version()).toBe(before)
-})
-
-test('a prune looks at everything again each time', () => {
-  const { usage, prune, read } = openUsage()
-  for (const [days, forgotten] of [
-    [3, 'key-0'],
-    [6, 'key-3'],
-    [9, 'key-6'],
-  ] as const) {
-    usage.admit([of(`key-${days - 3}`, T0 + (days - 3) * DAY_MS)])
-    usage.admit([of(`key-${days}`, T0 + days * DAY_MS)])
-    prune(T0 + days * DAY_MS)
-    expect(read(keySubject(forgotten)).admissions).toEqual([])
-  }
-})
-
-test('what others append is read alone, not with all before it', () => {
-  const dir = temporaryDirectory()
-  const [one, two] = [openUsage(dir), openUsage(dir)]
-  one.usage.admit([of('a')])
-  const usage = two.read(keySubject('a'))
-  one.usage.admit([of('a', T0 + 1)])
-  expect(two.read(keySubject('a'))).toBe(usage)
-  one.usage.probe() // a commit without admissions
-  expect(two.read(keySubject('a'))).toBe(usage)
-  expect(usage.admissions).toEqual([T0, T0 + 1])
-})
-
-test('a batch that could not be read is read again, and counts once', () => {
-  const dir = temporaryDirectory()
-  const [one, two] = [openUsage(dir), openUsage(dir)]
-  one.usage.admit([of('a')])
-  expect(two.read(keySubject('a')).admissions).toEqual([T0])
-  one.usage.admit([of('a', T0 + 1), of('b', T0 + 1)])
-  one.db.run(`update batches set admissions = replace(admissions, '"key","b"', '"kex","b"')`)
-  expect(() => two.read(keySubject('a'))).toThrow('is damaged')
-  one.db.run(`update batches set admissions = replace(admissions, 'kex', 'key')`)
-  expect(two.read(keySubject('a')).admissions).toEqual([T0, T0 + 1])
-})
-
-test('a failure of SQLite while usage is read is not taken for damage', () => {
-  const dir = temporaryDirectory()
-  openUsage(dir).close()
-  const { db, usage } = openUsage(dir)
-  db.run('drop table snapshot')
-  expect(() => usage.peek([], T0)).toThrow('no such table: snapshot')
 })
 
 describe('a transaction that fails', () => {
@@ -322,29 +159,6 @@ describe('a transaction that fails', () => {
     void db.run(
       `create temp trigger broken before ${statement} begin select raise(abort, 'broken'); end`,
     )
-
-  test('undoes the subjects it touched, and reads nothing again', () => {
-    const { db, usage, read } = openUsage(null, { chunks: 4, chunkChars: 1e9 })
-    usage.admit([of('a'), of('b')])
-    usage.admit([of('c', T0 + 1)])
-    db.run(`update batches set admissions = 'unreadable' where id = 1`)
-    const before = ['a', 'b', 'c'].map(id => structuredClone(read(keySubject(id))))
-    const b = read(keySubject('b'))
-    fail(db, 'insert on batches')
-    expect(() => usage.admit([of('a', T0 + 2), of('new', T0 + 2), of('a', T0 + 9_000)])).toThrow(
-      'broken',
-    )
-    const back = { rules: of('c').rules, instants: [T0 + 1] }
-    expect(() => usage.refund([back])).toThrow('broken')
-    expect(() => usage.reset({ kind: 'key', id: null }, 'all', T0)).toThrow('broken')
-    expect(['a', 'b', 'c'].map(id => read(keySubject(id)))).toEqual(before)
-    expect(read(keySubject('new')).admissions).toEqual([])
-    expect(read(keySubject('b'))).toBe(b)
-    db.run('drop trigger broken')
-    usage.admit([of('new', T0 + 10_000)])
-    expect(idsIn(db)).toEqual([1, 2, 3])
-    expect(read(keySubject('new')).admissions).toEqual([T0 + 10_000])
-  })
 
   test('while it prunes forgets nothing', () => {
     const { db, usage, prune, read } = openUsage(null, { chunks: 2 })

@@ -1,65 +1,25 @@
 /**
  * Usage in SQLite (src/sqlite/access/, contract B3, B6, B8, F3): what is written and what is removed when, also
- * of the use of keys by day. Several servers on one file are in `servers.test.ts`.
+ * of the use of keys by day. Several servers: `access/any-sequence.test.ts`.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { consumptionOf, hasNetworkQuota, keySubject } from '../../../src/access/entitlements.ts'
+import { consumptionOf, keySubject } from '../../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, unusedDay } from '../../../src/access/history.ts'
-import type { Caller } from '../../../src/access/key.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
 import { DAY_MS } from '../../../src/lib/time.ts'
 import { openAccessFile } from '../../../src/sqlite/access/file.ts'
-import { createUsageStore, LOCK_WAIT, takeLock } from '../../../src/sqlite/access/usage.ts'
+import { createUsageStore } from '../../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { T0 } from '../../support/fixtures.ts'
-import {
-  dayWith,
-  IP,
-  type OpenUsage,
-  openUsage,
-  regular,
-  TODAY,
-  unwaited,
-} from '../../support/limits.ts'
+import { dayWith, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const K1 = keySubject('k1')
-const NO_LIMIT = { window: null, daily: null }
-
-/** Admits, and consumes the networks of the answer; gives what refuses, else `ok`. */
-async function ask({ access }: OpenUsage, caller: Caller, nowMs: number, subnets: number[] = []) {
-  const admission = await access.admit(unwaited(), caller, IP, nowMs)
-  if (admission.kind === 'refused') return admission.by
-  if (!hasNetworkQuota(caller)) return 'ok'
-  const served = { ip: IP, subnets, atMs: admission.atMs, nowMs }
-  const decision = await access.consume(unwaited(), caller, served)
-  return decision.kind === 'refused' ? decision.set : 'ok'
-}
-
-// ---------------------------------------------------------------------------------------------
-// What is recorded, and for how long
-
-test('a prune examines a chunk of the subjects at a time, and forgets the networks of old ones', async () => {
-  const server = openUsage()
-  const rule = (n: number) => ({ subject: keySubject(`${n}`), ...NO_LIMIT })
-  const rules = Array.from({ length: 20_000 }, (_, n) => rule(n))
-  await ask(server, regular({ subnets: 9999 }, '0'), T0, [1, 2])
-  server.usage.admit(rules.map((rule, n) => ({ rules: [rule], nowMs: T0 + (n % 2) * 3 * DAY_MS })))
-  const kept = () => rules.filter(({ subject }) => server.read(subject).requests > 0).length
-  const left: number[] = []
-  do left.push(kept())
-  while (server.usage.prune(T0 + 3 * DAY_MS))
-  left.push(kept())
-  expect(left).toHaveLength(257)
-  for (const [i, n] of left.slice(1).entries()) expect((left[i] ?? 0) - n).toBeLessThan(100)
-  expect([left.at(0), left.at(-1)]).toEqual([20_000, 10_000])
-  expect(server.countRows('networks')).toBe(0)
-})
 
 // ---------------------------------------------------------------------------------------------
 // The file
@@ -97,25 +57,6 @@ const RULE: LimitRule = {
   daily: null,
 }
 
-test('a server that starts reads the table before it takes the lock that others need', () => {
-  const file = join(temporaryDirectory(), ACCESS_FILE)
-  const running = openAccessFile(file, { isServer: true })
-  const usage = createUsageStore(running)
-  usage.admit([{ rules: [RULE], nowMs: T0 }])
-
-  const starting = openAccessFile(file, { isServer: true })
-  starting.run('pragma busy_timeout = 0')
-  const store = createUsageStore(starting, {}, { ...LOCK_WAIT, msMax: 0 })
-  running.run('begin immediate') // so nothing below was read under the lock
-  expect(() => store.admit([])).toThrow('database is locked')
-  running.run('rollback')
-  // A connection does not notice rows that it deletes itself: what it still knows, it read before.
-  starting.run('delete from batches')
-  expect(store.usagesOf([K1])[0]?.admissions).toEqual([T0])
-  starting.close()
-  running.close()
-})
-
 /** Usage in a file, and another process that holds its lock. */
 function locked() {
   const dir = temporaryDirectory()
@@ -152,19 +93,6 @@ describe('beside a saturated server', () => {
     other.close()
   })
 
-  test('what the other one admits meanwhile counts', () => {
-    const { other, open } = locked()
-    const { db, usage } = open(() => {
-      other.run(`insert into batches values (1, '[["key","k1",${T0},1,1]]')`)
-      other.run('commit')
-    })
-    db.run('pragma busy_timeout = 0')
-    other.run('begin immediate')
-    const [decision] = usage.admit([{ rules: [RULE], nowMs: T0 }])
-    expect(decision?.limits[0]?.remaining).toBe(1)
-    other.close()
-  })
-
   test('a lock that is kept fails the batch after the time that it may wait, and no later', () => {
     const { other, attempts, open } = locked()
     const { db, usage, read } = open(() => {}, 30)
@@ -175,16 +103,6 @@ describe('beside a saturated server', () => {
     other.run('rollback')
     expect(read(K1).admissions).toEqual([])
     other.close()
-  })
-
-  test('another failure than a lock is not tried again', () => {
-    let attempts = 0
-    const begin = (): never => {
-      attempts += 1
-      throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR' })
-    }
-    expect(() => takeLock(begin, LOCK_WAIT)).toThrow('disk I/O error')
-    expect(attempts).toBe(1)
   })
 })
 
@@ -199,12 +117,6 @@ const seenOf = ({ usage }: OpenUsage, id = 'k1'): number | null =>
 
 const note = ({ usage }: OpenUsage, records: number, refused: number, nowMs = T0): void =>
   usage.note({ keyId: 'k1', records, refused, nowMs })
-
-test('records and refusals make no row while there are none', () => {
-  const usage = openUsage()
-  usage.usage.flush()
-  expect(usage.countRows('batches')).toBe(0)
-})
 
 test('a flush that fails loses nothing: the use is shown, and written by the next flush', () => {
   const dir = temporaryDirectory()
