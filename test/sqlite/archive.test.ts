@@ -107,39 +107,3 @@ test.each([
 ])('an archive with %s is refused', async (_, change, says) => {
   expect(await extract(change(await pack(TWO)), [512]).catch(String)).toBe(`Error: ${says}`)
 })
-
-test('a failure of the source, the target or the progress callback is thrown unchanged', async () => {
-  const archive = await pack(TWO)
-  async function* failing() {
-    yield archive.subarray(0, 600)
-    throw new RangeError('lost')
-  }
-  const into = (dir: string) => (name: string) => join(dir, name)
-  const dir = temporaryDirectory()
-  expect(await extractArchive(failing(), into(dir), () => {}).catch(String)).toBe(
-    'RangeError: lost',
-  )
-  expect(await extract(archive, [512], join(dir, 'none')).catch(String)).toContain('ENOENT')
-  const stopped = (): void => {
-    throw new RangeError('stopped')
-  }
-  const source = inChunks(archive, [512])
-  expect(await extractArchive(source, into(temporaryDirectory()), stopped).catch(String)).toBe(
-    'RangeError: stopped',
-  )
-  const file = join(dir, 'x')
-  writeFileSync(file, 'x'.repeat(1e6))
-  const files = [{ file, name: 'x' }]
-  expect(await writeArchive(async () => {}, files, T0, stopped).catch(String)).toBe(
-    'RangeError: stopped',
-  )
-  const gone = [{ file: join(dir, 'gone'), name: 'x' }]
-  expect(
-    await writeArchive(
-      async () => {},
-      gone,
-      T0,
-      () => {},
-    ).catch(String),
-  ).toContain('ENOENT')
-})

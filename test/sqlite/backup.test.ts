@@ -130,16 +130,6 @@ describe('while others use the data', () => {
     const plans = await take(data, { args: ['plans', 'list', '--data', data], stdout: /./ })
     expect(plans.stdout).not.toContain('half')
   })
-
-  test('a backup holds what is committed and still in the WAL', async () => {
-    const dir = dataDirectory(ROWS)
-    const db = new Database(join(dir, ACCESS_FILE), { create: false, readwrite: true })
-    db.run('pragma wal_autocheckpoint = 0')
-    db.run("insert into plans (name, enabled) values ('logged', 1)")
-    const data = restored(await backupOf(dir))
-    db.close()
-    await take(data, { args: ['plans', 'list', '--data', data], stdout: /^logged /m })
-  })
 })
 
 describe('a backup fails', () => {
@@ -168,9 +158,6 @@ describe('a backup fails', () => {
     await fails(['a.tar', '--data', dir], says)
   })
 
-  test('because there is no data directory', () =>
-    fails(['a.tar', '--data', 'none'], /^proxylist: there is no data directory none; check --data/))
-
   const long = `${'x'.repeat(255)}.tar`
   test.each([
     ['no/a.tar', 'no such file or directory'],
@@ -195,13 +182,6 @@ describe('a backup reports its progress, and can be aborted', () => {
     const to = { kind: 'file', file } as const
     return { target, order: { dir: dataDirectory(ROWS), to, nowMs: T0, signal, progress } }
   }
-
-  test('from 0 to 1, never backwards', async () => {
-    const shares: number[] = []
-    await backUp(order(share => shares.push(share)).order)
-    expect(shares.toSorted((a, b) => a - b)).toEqual(shares)
-    expect([(shares[0] ?? -1) >= 0, shares.at(-1)]).toEqual([true, 1])
-  })
 
   test.each([
     ['before it begins', 'before'],

@@ -6,12 +6,11 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { newCandidate } from '../../src/checker/candidate.ts'
 import type { Candidate, Past, Queue } from '../../src/checker/ports.ts'
-import { CommandError, StoreError } from '../../src/lib/errors.ts'
+import { StoreError } from '../../src/lib/errors.ts'
 import { checkerStatusIn, openCandidates, readCandidates } from '../../src/sqlite/candidates.ts'
 import { CHECKS_FILE } from '../../src/sqlite/data-directory.ts'
 import { lockPath } from '../../src/sqlite/database-files.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
-import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { T0 } from '../support/fixtures.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -253,15 +252,6 @@ describe('a file', () => {
     const release = lockPath(join(dir, 'checker'), 0)
     expect(release).not.toBeNull()
     release?.()
-  })
-
-  const disk = smallDisk('4m')
-  test.skipIf(disk === null)('cannot be locked on a read-only disk, which is said', () => {
-    const dir = disk ?? ''
-    makeReadOnly(dir)
-    expect(() => openCandidates(dir)).toThrow(
-      new CommandError(`${join(dir, 'checker')} cannot be written (read-only file system)`),
-    )
   })
 
   test('that fails later is a failure of a store, and changes nothing', () => {

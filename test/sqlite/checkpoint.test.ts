@@ -92,13 +92,6 @@ describe('a long WAL', () => {
     list.close()
     server.close()
   })
-
-  test('is emptied by the last command that closes the list', () => {
-    const { file, writer, reader, endReading } = withLongWal()
-    endReading()
-    for (const { close } of [reader, writer]) close()
-    expect(walBytes(file)).toBe(0)
-  })
 })
 
 test('a long WAL of usage is copied while the server writes, and begins at its start again', async () => {

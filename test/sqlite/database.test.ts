@@ -57,11 +57,4 @@ describe('access.db', () => {
     expect(waits[0]).toBeLessThanOrEqual(500)
     expect(waits[1]).toBeGreaterThanOrEqual(5000)
   })
-
-  test('has small pages: each admission writes one', () => {
-    const db = openAccessFile(':memory:')
-    const row = db.query<{ page_size: number }, []>('pragma page_size').get()
-    expect(row?.page_size).toBeLessThanOrEqual(1024)
-    db.close()
-  })
 })

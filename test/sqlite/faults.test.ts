@@ -5,7 +5,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { chownSync, copyFileSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { chownSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
@@ -155,19 +155,6 @@ describe('access.db', () => {
       expect(sentences(server, ACCESS_FILE).at(-1)).toEndWith('works again')
     },
   )
-
-  test('of another time, put in its place, is used from then on', async () => {
-    const { server, right, access } = await serving()
-    const copy = copyOf(access)
-    copyFileSync(copy, `${copy}2`)
-    expect(await ask(server, QUERY)).toBe(right)
-    renameSync(`${copy}2`, access)
-    await until(server, right, QUERY)
-    await server.stop()
-    const db = new Database(access)
-    expect(db.query('pragma integrity_check').get()).toEqual({ integrity_check: 'ok' })
-    db.close(true)
-  })
 })
 
 test.skipIf(process.getuid?.() !== 0)(

@@ -34,12 +34,6 @@ test('the databases have the sizes of their files, and the health of their super
   expect(observed.space()?.freeBytes).toBeGreaterThan(0)
 })
 
-test('a list in memory is no database', () => {
-  const observed = observeData(temporaryDirectory(), WORKING, memoryList())
-  expect(observed.databases().map(({ name }) => name)).toEqual([ACCESS_FILE])
-  expect(observed.checks()).toEqual({ rows: 0, newest: null, ahead: 0 })
-})
-
 test('feeds are those of the data directory, none where there are none', async () => {
   const dir = temporaryDirectory()
   const { feeds } = observeData(dir, WORKING, memoryList())
@@ -119,11 +113,5 @@ describe('the breakdown', () => {
     expect((await again).rows).toBe(7201)
     void at(3600)
     expect(attempts()).toEqual([7200, 7201, 3600])
-  })
-
-  test('of a list that must not be shown is its failure', () => {
-    const { list, at } = scene()
-    list.failure = new Error('the list is damaged')
-    expect(() => at(101)).toThrow('the list is damaged')
   })
 })

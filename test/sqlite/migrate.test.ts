@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
-import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { hashKey } from '../../src/access/key.ts'
 import { CommandError } from '../../src/lib/errors.ts'
@@ -178,26 +178,11 @@ describe('before keys or list are brought to a newer schema', () => {
     expect(numbersIn(file)[0]).toBe(2)
   })
 
-  test('a copy that an earlier attempt left is made again', () => {
-    const file = firstKeys()
-    upgrade(file)
-    copyFileSync(`${file}.before-schema-2`, file) // back to the version before, which goes on
-    insertNumber(file, 99)
-    upgrade(file)
-    expect(numbersIn(`${file}.before-schema-2`)).toEqual([1, 7, 99])
-  })
-
   test('a copy that cannot be made leaves the database as it is', () => {
     const file = firstKeys()
     mkdirSync(`${file}.before-schema-2`)
     expect(() => upgrade(file)).toThrow()
     expect(numbersIn(file)).toEqual([1, 7])
-  })
-
-  test('a new one and one in a temporary folder are not copied', () => {
-    const file = firstKeys()
-    expect(upgrade(file, { isTemporary: true })).toEqual([])
-    expect(upgrade(join(temporaryDirectory(), ACCESS_FILE))).toEqual([])
   })
 })
 

@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { backUp } from '../../src/sqlite/backup.ts'
-import { ACCESS_FILE, CHECKS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { restore } from '../../src/sqlite/restore.ts'
 import { ask } from '../support/answer.ts'
 import { flipLast } from '../support/damage.ts'
@@ -95,31 +95,6 @@ describe('restore', () => {
     expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
     await server.stop()
     expect(server.output()).not.toContain('answering 503')
-  })
-
-  test('forgets what feeds have brought, so that each is imported into the restored list', async () => {
-    const cwd = temporaryDirectory()
-    writeFileSync(join(cwd, 'a.txt'), 'http://192.0.2.7:80\n')
-    renameSync(dataDirectory(OLD), join(cwd, 'data'))
-    await take(cwd, { args: ['backup', 'before.tar'], stderr: /^before\.tar: [^\n]+\n$/ })
-    const ours = join(cwd, 'data', 'feeds')
-    writeFileSync(ours, '/mine paused\n', { mode: 0o600 })
-    writeFileSync(join(cwd, 'data', CHECKS_FILE), 'what a checker remembers', { mode: 0o600 })
-    const fetch = { args: ['fetch', '--feed', 'a.txt'], stdout: /^a\.txt .* 1 /m }
-    await take(cwd, fetch)
-    await take(cwd, {
-      args: ['backup', 'after.tar'],
-      stderr: /^after\.tar: [^\n]+\n$/,
-    })
-    expect(await listed(cwd)).toContain('192.0.2.7:80\n')
-    await take(cwd, { args: ['restore', 'before.tar', '--force'], stderr: /./ })
-    expect(await listed(cwd)).toBe('192.0.2.1:80\n')
-    await take(cwd, { args: ['feeds'], stderr: 'no feed was fetched into ./data yet\n' })
-    const kept = readdirSync(join(cwd, 'data')).find(name => name.startsWith('before-restore-'))
-    expect(readdirSync(join(cwd, 'data', kept ?? ''))).toContain('feeds.db')
-    expect(readFileSync(ours, 'utf8')).toBe('/mine paused\n')
-    await take(cwd, fetch)
-    expect(await listed(cwd)).toContain('192.0.2.7:80\n')
   })
 
   test('puts the feeds file of the backup in place, and keeps the one that was there', async () => {
@@ -208,16 +183,6 @@ describe('restore where there is data', () => {
       (await take(cwd, { args: ['keys', 'list', '--data', dir], stdout: /./ })).stdout
     expect(await labels('data')).not.toContain('in the WAL')
     expect(await labels(keptIn(cwd))).toContain('in the WAL')
-  })
-
-  test('keeps a database that is a link to another place', async () => {
-    const cwd = await scene()
-    mkdirSync(join(cwd, 'elsewhere'))
-    renameSync(join(cwd, 'data', PROXY_FILE), join(cwd, 'elsewhere', PROXY_FILE))
-    symlinkSync(join('../elsewhere', PROXY_FILE), join(cwd, 'data', PROXY_FILE))
-    await forced(cwd, /restored/)
-    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
-    expect(await listed(cwd, keptIn(cwd))).toBe('192.0.2.1:80\n')
   })
 })
 
@@ -371,16 +336,6 @@ describe('an archive that is not a whole and intact backup is refused, and nothi
 })
 
 describe('a restore that ends early', () => {
-  test('leaves the old data when it was killed, and the next one removes what was left', async () => {
-    const cwd = await scene()
-    const part = join(cwd, 'data', 'restore.part')
-    mkdirSync(part)
-    writeFileSync(join(part, ACCESS_FILE), 'half')
-    expect(await listed(cwd)).toBe('192.0.2.1:80\n')
-    await forced(cwd)
-    expect(existsSync(part)).toBeFalse()
-  })
-
   test.each([0, 1, 2, 3, 4, 6, 8, 12])(
     'killed after %d ms of its last step leaves whole databases, and can be run again',
     async afterMs => {

@@ -1,12 +1,8 @@
 /** Names of cities: how long a list has them, that an id is of one name for ever, and which names are read. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import type { Filter } from '../../../src/proxies/filter.ts'
 import { LANGS } from '../../../src/proxies/proxy.ts'
-import { createCities } from '../../../src/sqlite/proxies/cities.ts'
-import { createListStore } from '../../../src/sqlite/proxies/store.ts'
 import type { List } from '../../../src/sqlite/stores.ts'
 import { fillList, listOf, NO_FILTER, T0 } from '../../support/fixtures.ts'
-import { proxiesOf } from '../../support/rows.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -34,22 +30,6 @@ describe('a name that no row has', () => {
     fillList(list, [inCity('C')], mode)
     expect(namesIn(list)).toEqual([[3, 'C']])
   })
-
-  test('is removed by the next import after retention, too', () => {
-    const list = listOf([{ ...inCity('A'), age: 500 }, inCity('B', 2)])
-    list.proxies.removeStale(100_000, T0)
-    fillList(list, [inCity('B', 2)])
-    expect(namesIn(list)).toEqual([[2, 'B']])
-  })
-
-  test('stays when the import fails', () => {
-    const list = listOf([inCity('A')])
-    fillList(list, [inCity('B')])
-    const importTx = list.begin('merge')
-    importTx.lock()
-    importTx.rollback()
-    expect(namesIn(list)).toHaveLength(2)
-  })
 })
 
 test('an id is never that of another name, even of the last name when that is gone', () => {
@@ -60,52 +40,6 @@ test('an id is never that of another name, even of the last name when that is go
     fillList(list, [inCity(city)], 'replace')
   }
   expect(namesIn(list).at(-1)).toEqual([3, 'A'])
-})
-
-describe('of the names of a list', () => {
-  const MANY = Array.from({ length: 3_000 }, (_, n) => ({
-    ip: `10.0.${n >> 8}.${n & 255}:80`,
-    type: 'http',
-    city: `City ${n}`,
-    age: n % 500,
-  }))
-
-  test('one request reads those of its rows, each of them once', () => {
-    const { db } = listOf(MANY)
-    let read = 0
-    const prepare = db.prepare.bind(db)
-    db.prepare = ((sql: string) => {
-      const statement = prepare(sql)
-      if (!sql.includes('from cities')) return statement
-      const counted = <T>(result: T): T => {
-        read += Array.isArray(result) ? result.length : Number(result !== null)
-        return result
-      }
-      return {
-        get: (...values: never[]) => counted(statement.get(...values)),
-        all: (...values: never[]) => counted(statement.all(...values)),
-      }
-    }) as typeof db.prepare
-    const store = createListStore(db)
-    const cities = (filter: Partial<Filter>): string[] => {
-      const found = store.findQuickly({ ...NO_FILTER, ...filter }, AT_T0)
-      return found === null ? [] : proxiesOf(found).map(({ city }) => city)
-    }
-    expect(cities({ count: 5 })).toHaveLength(5)
-    expect(read).toBe(5)
-    expect(cities({ count: 5 })).toHaveLength(5)
-    expect(read).toBe(5)
-    expect(cities({ cities: ['city 2999'] })).toEqual(['City 2999'])
-    expect(read).toBe(7) // its id, and its name
-    expect(store.explainEmpty({ ...NO_FILTER, cities: ['city 3000'] }).lacking).toEqual(['city'])
-    expect(read).toBe(7)
-  })
-
-  test('those that are in memory no more are read again', () => {
-    const cities = createCities(listOf(MANY).db, 2)
-    for (const n of [1, 2, 3, 1, 1, 3_000]) expect(cities.nameOf(n).name).toBe(`City ${n - 1}`)
-    for (const n of [7, 8, 9, 7]) expect(cities.idOf(`City ${n}`, '')).toBe(n + 1)
-  })
 })
 
 test('all names that are compared alike are found, however many they are', () => {

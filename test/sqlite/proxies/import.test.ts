@@ -2,8 +2,7 @@
  * Holds how SQLite writes the list, besides what every store promises of imports: the indexes and the disk, waiting for another process, and that an export imports as it was.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import fc from 'fast-check'
 import { memberNames, type Output } from '../../../src/api/render.ts'
 import { importSources } from '../../../src/import/import.ts'
@@ -11,17 +10,15 @@ import type { Filter } from '../../../src/proxies/filter.ts'
 import { type IncomingProxy, LANGS, type Proxy, SERVICES } from '../../../src/proxies/proxy.ts'
 import type { Row } from '../../../src/proxies/row.ts'
 import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
-import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { type BatchRow, beginImport, createBatch } from '../../../src/sqlite/proxies/import.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
-import { anyIncoming, at, BARE, BIG, BY_CITY, FULL, LATER } from '../../support/incoming.ts'
+import { anyIncoming, BARE, BIG, BY_CITY, LATER } from '../../support/incoming.ts'
 import { createRenderer } from '../../support/render.ts'
 import { proxiesOf } from '../../support/rows.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const EVERYTHING: Filter = { ...NO_FILTER, ageMaxSeconds: BIG }
-const MODES: readonly ImportMode[] = ['merge', 'replace']
 
 function open(dir: string | null = null): List {
   const list = openList(dir)
@@ -77,108 +74,12 @@ describe('a city is found by its names after', () => {
   }
 })
 
-describe('an import of more rows than are written at once', () => {
-  for (const mode of MODES) {
-    test(`leaves the indexes and the cache as they are, ${mode}`, () => {
-      const list = open()
-      load(list, [at(7)])
-      const importTx = beginImport(list.db, mode)
-      for (let n = 0; n < 140_000; n += 1) {
-        importTx.add({ ...BARE, ip: '10.1.0.0', port: 1 + (n % 65535) })
-      }
-      expect(importTx.commit()).toMatchObject({ added: 65_535 })
-      const cache = list.db
-        .query<{ n: number }, []>('select cache_size as n from pragma_cache_size')
-        .get()
-      expect(cache?.n).toBe(-32 * 1024)
-      expect(
-        list.db.query("select name from sqlite_schema where name like 'proxies_by_%'").all(),
-      ).toHaveLength(4)
-    })
-  }
-})
-
-test('an import that cannot begin leaves the list unlocked', async () => {
-  const list = open(temporaryDirectory())
-  list.db.run('alter table cities rename to away')
-  await expect(beginImport(list.db, 'merge').lock()).rejects.toThrow('cities')
-  expect(() => beginImport(list.db, 'merge').add(BARE)).toThrow('cities')
-  list.db.run('alter table away rename to cities')
-  expect(load(list, [BARE])).toMatchObject({ added: 1 })
-})
-
 test('an import into a file that was removed fails', () => {
   const list = open(temporaryDirectory())
   const importTx = list.begin('merge')
   importTx.add(BARE)
   rmSync(list.file)
   expect(() => importTx.commit()).toThrow(`${list.file} is missing`)
-})
-
-describe('a rollback', () => {
-  for (const mode of MODES) {
-    test(`undoes an import that found no room on the disk, ${mode}`, () => {
-      const list = open(temporaryDirectory())
-      load(list, [FULL])
-      const before = stored(list)
-      const { page_count: pages } = list.db
-        .query<{ page_count: number }, []>('pragma page_count')
-        .get() ?? { page_count: 0 }
-      list.db.run(`pragma max_page_count = ${pages + 2}`)
-      const importTx = beginImport(list.db, mode)
-      const fill = (): void => {
-        for (let port = 1; port <= 5000; port += 1) importTx.add({ ...FULL, port })
-        importTx.commit()
-      }
-      expect(fill).toThrow(/full/)
-      expect(() => importTx.rollback()).not.toThrow()
-      expect(stored(list)).toEqual(before)
-      expect(load(list, [at(2)], mode)).toMatchObject({ added: 1 })
-    })
-  }
-})
-
-/** A process that writes to the list in `dir` until the file `go` is there; resolves when it does. */
-async function startWriter(dir: string, go: string) {
-  const script = `
-    const { Database } = require('bun:sqlite')
-    const db = new Database(${JSON.stringify(join(dir, PROXY_FILE))})
-    db.run('begin immediate')
-    process.stdout.write('writing')
-    while (!require('node:fs').existsSync(${JSON.stringify(go)})) Bun.sleepSync(2)
-    db.run('commit')
-    db.close()`
-  const writer = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' })
-  await writer.stdout.getReader().read()
-  return writer
-}
-
-describe('while another process imports', () => {
-  for (const mode of MODES) {
-    test(`an import says that it waits, then does its work, ${mode}`, async () => {
-      const dir = temporaryDirectory()
-      const list = open(dir)
-      load(list, [FULL])
-      const go = join(dir, 'go')
-      const writer = await startWriter(dir, go)
-      try {
-        const said: string[] = []
-        const importTx = beginImport(list.db, mode, () => {
-          said.push('waiting')
-          writeFileSync(go, '')
-        })
-        expect(said).toEqual([]) // it has not begun
-        await importTx.lock()
-        importTx.add(at(9))
-        expect(said).toEqual(['waiting'])
-        importTx.commit()
-        expect(contents(list)).toHaveLength(mode === 'replace' ? 1 : 2)
-        expect(await writer.exited).toBe(0)
-      } finally {
-        writer.kill()
-      }
-    })
-  }
 })
 
 const PROVIDER = 'the service'
@@ -296,15 +197,5 @@ describe('a batch', () => {
       }),
       { numRuns: 300 },
     )
-  })
-  test('says when it is full, keeps the order of as many rows of one address, and begins again', () => {
-    const batch = createBatch()
-    const checkedAt = (at: number): Row => [MAX, at, 0, 0, 0, 0, 0, 0, 0, 0, '']
-    for (let round = 0; round < 2; round += 1) {
-      let rows = 0
-      while (!batch.isFull()) batch.add(checkedAt(rows++), 0)
-      expect(rows).toBe(2 ** 17)
-      expect(drained(batch).every((taken, i) => taken[1] === i)).toBeTrue()
-    }
   })
 })

@@ -90,33 +90,6 @@ function boundedSelect(rows: readonly BranchRow[]) {
   }
 }
 
-describe('a select in another order', () => {
-  const rows = Array.from({ length: 3 * FEW }, (_, n) => ({
-    n: n + 1,
-    age: n,
-    pingMs: 100 - n,
-    country: n % 3 === 0 ? 'FR' : 'DE',
-    type: n % 2 === 0 ? 'http' : 'socks5',
-  }))
-  const world = boundedSelect(rows)
-  const find = (countries: string[], ageMaxSeconds: number, most = 3) =>
-    world.find({ countries, ageMaxSeconds, most, types: [], pingMaxMs: null, sort: 'ping' })
-
-  test('finds what no select by age would find first', () => {
-    expect(find(['FR'], 18)).toEqual([19, 16, 13])
-    expect(find(['DE'], 9)).toEqual([9, 8, 6])
-    expect(find(['DE', 'FR'], 9, 4)).toEqual([10, 9, 8, 7])
-    expect(find(['FR'], 30, 99)).toEqual([19, 16, 13, 10, 7, 4, 1])
-  })
-
-  test('gives up where a branch has more entries than it may read', () => {
-    expect(find(['DE'], 30)).toBeNull()
-    expect(find(['DE', 'FR'], 30)).toBeNull()
-    expect(find(['DE'], 10)?.length).toBe(3) // seven entries: as many as it may read
-    expect(find(['DE'], 11)).toBeNull()
-  })
-})
-
 test('several branches are found as plain array code finds them, or reading stops at the bound', () => {
   const outcomes = { found: 0, gaveUp: 0 }
   const someFilters = fc.array(someBranches, { minLength: 12, maxLength: 12 })
@@ -135,28 +108,6 @@ test('several branches are found as plain array code finds them, or reading stop
     { numRuns: 100 },
   )
   for (const times of Object.values(outcomes)) expect(times).toBeGreaterThan(50)
-})
-
-test('of an index without whole rows, whose rows are looked up one by one, a twentieth is read', () => {
-  const list = open(null)
-  const rows = Array.from({ length: 40 }, (_, i) => ({
-    ...{ ip: `10.0.0.${i + 1}:80`, age: i, country: 'DE', city: 'Bonn' },
-    type: i === 30 ? 'socks5' : 'http',
-  }))
-  fillList(list, rows)
-  const cities = createCities(list.db)
-  const find = (filter: Partial<Filter>, entries: number, most = 1) => {
-    const search = compileFilter({ ...NO_FILTER, ...filter }, AT_T0, cities)
-    const select = createBoundedSelect(createStatements(list.db), entries)
-    return select(search, most)?.length ?? null
-  }
-  expect(find({ ...SOCKS5, countries: ['DE'] }, 35)).toBe(1)
-  for (const slow of [{ port: 80 }, { cities: ['bonn'] }]) {
-    expect(find({ ...SOCKS5, ...slow }, 20 * 30)).toBeNull()
-    expect(find({ ...SOCKS5, ...slow }, 20 * 31)).toBe(1)
-    expect(find(slow, 20 * 30, 30)).toBe(30)
-    expect(find({ ...slow, sort: 'ping' }, 20 * 30)).toBeNull()
-  }
 })
 
 test('more records than a quick select gives are too many', () => {
@@ -255,15 +206,6 @@ describe('rows in memory', () => {
     }
   })
 
-  test('are read some thousands at a time; then SQL may find what is asked for', () => {
-    const long = open(null)
-    fillList(long, rowsOf(9000))
-    const world = inMemory(long)
-    expect([world.find(SOCKS5, 100), world.read()]).toEqual([null, 8192])
-    expect([world.find(SOCKS5, 100), world.read()]).toEqual([world.full(SOCKS5, 100), 808])
-    expect([world.find(SOCKS5, 100), world.read()]).toEqual([world.full(SOCKS5, 100), 0])
-  })
-
   test('are found in another order once all that are young enough are in memory', () => {
     const world = inMemory(list)
     for (const sort of ['ping', 'speed', 'works'] as const) {
@@ -276,27 +218,6 @@ describe('rows in memory', () => {
     const short = inMemory(list, 1500)
     expect(short.find({ sort: 'ping' }, 1)).toBe('must-stream')
     expect(short.find({ sort: 'ping', ageMaxSeconds: 140 }, 5)).toHaveLength(5)
-  })
-
-  test('are no more than may be read of a branch', () => {
-    const world = inMemory(list, 1500)
-    expect(world.find(SOCKS5, 15)).toEqual(world.full(SOCKS5, 15))
-    expect(world.find(SOCKS5, 16)).toBe('must-stream')
-    expect(world.find({ ...SOCKS5, ageMaxSeconds: 140 }, 16)).toHaveLength(14)
-    expect(world.read()).toBe(1500)
-  })
-
-  test('are no more than 65,536 of all branches; SQL finds the others', () => {
-    const large = open(null)
-    const ports = Array.from({ length: 80 }, (_, n) => 1 + n)
-    const hosts = Array.from({ length: 1024 }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
-    const rows = ports.flatMap(port => hosts.map(ip => ({ ip: `${ip}:${port}`, type: 'http' })))
-    fillList(large, rows)
-    const world = inMemory(large)
-    for (const port of ports) for (let n = 0; n < 4; n += 1) world.find({ port }, 1024)
-    const found = ports.map(port => world.find({ port }, 1024))
-    expect(found.map(ids => ids !== null)).toEqual(ports.map(port => port <= 63))
-    expect(world.read()).toBeLessThan(65_536)
   })
 })
 
@@ -368,14 +289,4 @@ describe('the server’s selects', () => {
       { numRuns: 30 },
     )
   })
-})
-
-test('rows that cannot be read are not taken for the end of the list', () => {
-  const list = open(null)
-  fillList(list, rowsOf(30))
-  const world = inMemory(list)
-  list.db.run('alter table proxies rename to taken')
-  expect(() => world.find({}, 5)).toThrow('no such table')
-  list.db.run('alter table taken rename to proxies')
-  expect(world.find({}, 5)).toEqual(world.full({}, 5))
 })

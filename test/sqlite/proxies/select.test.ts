@@ -20,7 +20,7 @@ import { typeBits, typesOf } from '../../../src/proxies/types.ts'
 import { ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/filter-sql.ts'
 import { createListStore, type ListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
-import { fillList, listOf, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+import { listOf, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { endpointOf, foundOf, proxiesOf } from '../../support/rows.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
@@ -185,17 +185,6 @@ describe('a record', () => {
       },
     ])
   })
-})
-
-test('a select of 16 bits with a count leaves the list free for the next one and for writing', () => {
-  const found = { type: 'http', works: 90 }
-  const list = listOf([1, 2, 3].map(n => ({ ip: `185.16${n}.7.9:8080`, age: n, ...found })))
-  const asked: Asked = { filter: { count: 1 }, addressBits: 16 }
-  const first = select(list, asked)
-  expect(select(list, asked)).toEqual(first)
-  expect(select(list)).toHaveLength(3)
-  expect(() => list.proxies.shiftChecks(0)).not.toThrow()
-  fillList(list, [{ ip: '185.161.7.9:8080', age: 5, ...found }])
 })
 
 /** 1,152 filters, no two of which can share a statement. */

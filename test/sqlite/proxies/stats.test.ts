@@ -17,9 +17,8 @@ import type { Facet, StatsDocument } from '../../../src/proxies/stats-document.t
 import { typeBits } from '../../../src/proxies/types.ts'
 import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { createStatsReader, createStatsSource } from '../../../src/sqlite/proxies/stats.ts'
-import { openServerList } from '../../../src/sqlite/server-list.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
-import { addList, fillList, listOf, T0, type TestRow } from '../../support/fixtures.ts'
+import { addList, listOf, T0, type TestRow } from '../../support/fixtures.ts'
 import { countedRows, queries } from '../../support/list-statistics.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
@@ -170,32 +169,6 @@ describe('a document', () => {
     expect(matching).toBeGreaterThan(100)
   }, 120_000)
 
-  test('counts 40,000 rows of many cities and measures as SQL does', () => {
-    const list = listOf(
-      Array.from({ length: 40_000 }, (_, i) => ({
-        ...{
-          ip: `10.${i >> 14}.${(i >> 6) & 255}.${i & 63}:80`,
-          type: TYPES[i % 4],
-          age: (i * 7) % 2000,
-        },
-        ...{ ping: ((i * 31) % 20_000) / 1000, speed: (i * 997) % 20_000_000, works: i % 101 },
-        ...{
-          country: ['DE', 'NL', 'US', ''][i % 4],
-          city: `Город ${(i * i) % 997}`,
-          city_en: `City ${(i * i) % 997}`,
-        },
-      })),
-    )
-    for (const texts of [
-      {},
-      { country: 'de' },
-      { city: 'City 4', works: '50' },
-      { ping: '700', speed: '10000' },
-    ]) {
-      expect(expectSame(list, texts).matching).toBeGreaterThan(0)
-    }
-  })
-
   test('compares also numbers of more than 32 bits exactly', () => {
     const large = [2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32, 5e9, 5e9 + 1, 999_999_999_999_999]
     const list = listOf(
@@ -207,32 +180,6 @@ describe('a document', () => {
     }
     const { examples } = documentOf(list, {})
     expect(examples.map(({ speed }) => speed)).toEqual([2 ** 31 - 1])
-  })
-
-  test('finds each example by all of its index, however many rows look alike', () => {
-    const list = listOf(
-      Array.from({ length: 1_000 }, (_, i) => ({
-        ...{ ip: `10.0.${i >> 7}.${i & 127}:${80 + (i % 2)}`, type: 'http', works: i % 101 },
-      })),
-    )
-    const prepare = list.db.prepare.bind(list.db)
-    const [plans, found]: [string[], number[]] = [[], []]
-    list.db.prepare = ((sql: string) => {
-      const statement = prepare(sql)
-      if (!sql.includes('id between')) return statement
-      const plan = list.db.query<{ detail: string }, []>(`explain query plan ${sql}`).all()
-      plans.push(plan.map(({ detail }) => detail).join())
-      return {
-        values(...values: never[]) {
-          const rows = statement.values(...values)
-          found.push(rows.length)
-          return rows
-        },
-      }
-    }) as typeof list.db.prepare
-    expect(documentOf(list, { works: '99' }).examples).toHaveLength(2)
-    expect(found).toEqual([1, 1])
-    expect(plans.join()).toContain('(<expr>=? AND checked_at=? AND ping_ms=? AND id>? AND id<?)')
   })
 
   test('of an empty list has zeros, and no examples', () => {
@@ -290,14 +237,6 @@ describe('examples', () => {
     const { examples } = documentOf(list, { type: 'socks5' })
     expect(examples).toMatchObject([{ ip: '10.1.0.0:80', type: 'socks5', works: '99' }])
   })
-})
-
-test('columns are filled again when the list has changed', () => {
-  const list = listOf([{ ip: '192.0.2.1:80', type: 'http' }])
-  const answer = createStatsReader(list.db)
-  expect(parsed(answer(asking({}))).total).toBe(1)
-  fillList(list, [{ ip: '192.0.2.2:80', type: 'http' }])
-  expect(parsed(answer(asking({}, { version: '2' })))).toMatchObject({ version: '2', total: 2 })
 })
 
 test('an answer is of one snapshot, also when another process has changed the list', () => {
@@ -475,27 +414,4 @@ test('a breakdown counts rows by type, by country and by age', () => {
     }),
     { numRuns: 50 },
   )
-})
-
-test('a server counts its list in a worker, and fails while the list must not be used', async () => {
-  const dir = temporaryDirectory()
-  addList(dir, rowsOf([10, 20, 700]))
-  const said: string[] = []
-  const list = openServerList(
-    dir,
-    'the service',
-    () => T0,
-    sentence => said.push(sentence),
-  )
-  try {
-    const counted = await list.stats.count(T0)
-    expect(counted).toMatchObject({ rows: 3, newest: T0 / 1000 - 10, median: T0 / 1000 - 20 })
-    expect(counted.types[0]).toEqual({ type: 'http', count: 3 })
-    const file = join(dir, PROXY_FILE)
-    renameSync(file, `${file}.away`)
-    await expect(list.stats.count(T0)).rejects.toThrow(file)
-    expect(said).not.toBeEmpty()
-  } finally {
-    list.close()
-  }
 })
