@@ -12,9 +12,7 @@ import {
 import type { Attempt, Candidate, Measured } from '../../src/checker/ports.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { typeBits, typesOf } from '../../src/proxies/types.ts'
-import { createSpells } from '../support/checker.ts'
 import { T0 } from '../support/fixtures.ts'
-import { createRandom } from '../support/random.ts'
 
 const MEASURED: Measured = { type: 'http', anon: 'elite', because: '', ipOut: '', pingMs: 100 }
 const RAW = { ip: '1.2.3.4', port: 80, types: 0, works: null, checkedAt: 0 }
@@ -138,42 +136,10 @@ describe('works', () => {
     const after = { good: seconds, total: seconds, checks: 3 }
     expect(worksAfter(before, true, T0 + gapMs)).toEqual(after)
   })
-
   test('half of it is of the last six hours', () => {
     const before = { works: { good: 1000, total: 2000, checks: 3 }, checkedMs: T0 }
     const { good, total } = worksAfter(before, false, T0 + 6 * HOUR_MS)
     expect([good, total - 3600]).toEqual([500, 1000])
-  })
-
-  /** The average `works` of a proxy that is up for this share of the time, in spells of about an hour. */
-  function shownOf(truth: number): { truth: number; shown: number; counted: number } {
-    const cycleMs = 1.5 * HOUR_MS
-    const means = { upMs: cycleMs * truth, downMs: cycleMs * (1 - truth) }
-    const isUp = createSpells(createRandom(3), means, T0)
-    let [current, sum, checks, good, ups] = [candidate(), 0, 0, 0, 0]
-    const end = T0 + 200 * DAY_MS
-    for (let nowMs = T0; nowMs < end; nowMs += MINUTE_MS) {
-      const is = isUp(nowMs)
-      ups += Number(is)
-      if (current.nextAtMs <= nowMs) {
-        current = is ? succeed(current, {}, nowMs) : fail(current, nowMs)
-        checks += 1
-        good += Number(is)
-      }
-      sum += percentOf(current.works) ?? 0
-    }
-    const minutes = (end - T0) / MINUTE_MS
-    return { truth: (100 * ups) / minutes, shown: sum / minutes, counted: (100 * good) / checks }
-  }
-
-  test.each([
-    [0.45, 52],
-    [0.19, 26],
-  ])('flatters little: %d shows %d at most, where counting checks shows more', (truth, most) => {
-    const { truth: was, shown, counted } = shownOf(truth)
-    expect(was).toBeWithin(100 * truth - 2, 100 * truth + 2)
-    expect(shown).toBeWithin(was - 1, most)
-    expect(counted).toBeGreaterThan(shown + 3)
   })
 })
 

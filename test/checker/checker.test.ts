@@ -14,7 +14,6 @@ import { checkerStatusIn, openCandidates } from '../../src/sqlite/candidates.ts'
 import { openCheckerList } from '../../src/sqlite/checker-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { alive, createWorld, dead } from '../support/checker.ts'
-import { simulate } from '../support/checker-simulation.ts'
 import { addList, T0 } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -119,37 +118,6 @@ describe('the list', () => {
     expect(world.begun.map(({ address }) => address)).toEqual(['2.2.2.2:80']) // it was down
     await stop()
   })
-
-  test('keeps values that a check did not measure, from memory or from the list', async () => {
-    const world = createWorld()
-    world.list.put({ address: A, ageSeconds: 700, speed: 5000, pingMs: 7, works: 50 })
-    world.answer = ({ wantsServices }) =>
-      alive(wantsServices ? { services: { smtp: true, google: false } } : {})
-    const { list, time, stop } = start(world)
-    await time.pass(10 * SECOND_MS)
-    const services = { services: new Set(['smtp']), servicesStated: new Set(['smtp', 'google']) }
-    expect(list.row(A)).toMatchObject({ speed: 5000, pingMs: 100, ...services })
-    world.answer = () => alive({ speed: 9000 })
-    await time.pass(5 * MINUTE_MS)
-    expect(list.row(A)).toMatchObject({ speed: 9000, ...services })
-    world.answer = () => alive()
-    await time.pass(5 * MINUTE_MS)
-    expect(list.row(A)).toMatchObject({ speed: 9000, ...services })
-    await stop()
-  })
-
-  test('keeps its works while the checker does not know it', async () => {
-    const world = worldOf([A])
-    world.answer = () => dead()
-    const { list, time, stop } = start(world)
-    await time.pass(3 * MINUTE_MS)
-    list.put({ address: A, ageSeconds: 0, works: 90 })
-    world.answer = () => alive()
-    await time.pass(3 * MINUTE_MS)
-    expect(list.row(A)?.checkedAt).toBeGreaterThan(T0 / 1000 + 180)
-    expect(list.row(A)?.works).toBe(90)
-    await stop()
-  })
 })
 
 describe('a check measures', () => {
@@ -190,26 +158,6 @@ describe('a check measures', () => {
     await stop()
   })
 
-  test('the speed again after an altered payload, within the budget', async () => {
-    const world = worldOf([A], { sliceMs: SECOND_MS, speedBytesADay: 6_000_000 })
-    const attempt = {
-      type: 'http',
-      purpose: 'speed',
-      result: 'altered',
-      ms: 9,
-      detail: '',
-    } as const
-    world.answer = ({ wantsSpeed }) =>
-      wantsSpeed ? { ...dead('altered'), attempts: [attempt], bytes: 300_000 } : alive()
-    const { time, stop } = start(world)
-    await time.pass(12 * HOUR_MS - MINUTE_MS) // to the end of the day
-    expect(world.begun).toHaveLength(1 + 19)
-    await time.pass(HOUR_MS)
-    expect(world.begun.length).toBeGreaterThan(1 + 19)
-    expect(requestsIn(world).filter(({ wantsSpeed }) => !wantsSpeed)).toHaveLength(1)
-    await stop()
-  })
-
   test('speed within a daily budget, also across restarts', async () => {
     const world = createWorld({ speedBytesADay: 1_000_000, sliceMs: SECOND_MS })
     world.time.step(10 * HOUR_MS)
@@ -243,52 +191,6 @@ test('an address is forgotten when this run must not check it', async () => {
 })
 
 describe('the queue', () => {
-  test('takes the living first, then shares the rest between down and raw addresses', async () => {
-    const world = createWorld({ perSecond: 10 })
-    for (const address of spread(1000)) world.list.put({ address, ageSeconds: 400 })
-    for (const address of spread(600, 1000)) world.list.put({ address, ageSeconds: 4000 })
-    addRaw(world, spread(600, 2000))
-    const { time, stop } = start(world)
-    await time.pass(160 * SECOND_MS)
-    const counts = { living: 0, down: 0, raw: 0 }
-    const living = new Set(spread(1000))
-    const down = new Set(spread(600, 1000))
-    for (const { address } of world.begun.slice(10)) {
-      counts[living.has(address) ? 'living' : down.has(address) ? 'down' : 'raw'] += 1
-    }
-    expect(counts.living).toBeGreaterThan(950)
-    expect(counts.raw).toBeWithin(counts.down / 3 - 10, counts.down / 3 + 15)
-    await stop()
-  })
-
-  test('checks the next due address early when idle, but not before half of its pause', async () => {
-    const world = worldOf(spread(30), { sliceMs: 500 })
-    world.answer = ({ address }) => (address.ip.endsWith('.0.1') ? alive() : dead())
-    const { time, stop } = start(world)
-    await time.pass(HOUR_MS)
-    const times = world.begun.filter(({ address }) => address === '1.7.0.1:80').map(({ at }) => at)
-    const gaps = times.slice(1).map((at, n) => at - (times[n] ?? 0))
-    expect(gaps.length).toBeGreaterThan(25)
-    for (const gap of gaps) expect(gap).toBeWithin(108_000, 136_000) // half of 240 s ± 10 %
-    await stop()
-  })
-
-  test('keeps pauses across restarts', async () => {
-    const world = worldOf(spread(20))
-    world.answer = () => dead()
-    const first = start(world)
-    await world.time.pass(40 * SECOND_MS)
-    await first.stop()
-    expect(world.begun).toHaveLength(20)
-    world.checker = world.create()
-    const second = start(world)
-    await world.time.pass(4 * MINUTE_MS)
-    expect(world.begun).toHaveLength(20)
-    await world.time.pass(6 * MINUTE_MS)
-    expect(world.begun.length).toBeGreaterThan(20)
-    await second.stop()
-  })
-
   test('forgets an address after 14 days or 20 failures, one that worked after a week', async () => {
     const world = worldOf([A], { perSecond: 1, sliceMs: MINUTE_MS })
     world.list.put({ address: '2.2.2.2:80', ageSeconds: 0 })
@@ -362,30 +264,6 @@ describe('the limits', () => {
     const times = world.begun.filter(isOfCrowd).map(({ at }) => at)
     expect(new Set(world.begun.map(({ address }) => address)).size).toBe(300)
     expect(mostWithin(times, SECOND_MS)).toBe(2)
-    await stop()
-  })
-
-  test('a /16 that is due all at once does not delay other networks', async () => {
-    const world = createWorld()
-    for (const address of CROWD) world.list.put({ address, ageSeconds: 300 })
-    for (const address of spread(100)) world.list.put({ address, ageSeconds: 100 })
-    const { time, store, stop } = start(world)
-    await time.pass(SECOND_MS)
-    const due = CROWD.flatMap(address => find(world, address) ?? [])
-    const ledger = { day: 0, speedBytes: 0 }
-    const now = due.map(each => ({ ...each, nextAtMs: T0, idleAtMs: T0 }))
-    store.save({ checked: now, forgotten: [], postponed: [], ledger })
-    world.begun.length = 0
-    await time.pass(160 * SECOND_MS)
-    expect(new Set(world.begun.filter(check => !isOfCrowd(check)).map(c => c.address)).size).toBe(
-      100,
-    )
-    expect(
-      mostWithin(
-        world.begun.filter(isOfCrowd).map(({ at }) => at),
-        SECOND_MS,
-      ),
-    ).toBe(2)
     await stop()
   })
 
@@ -523,21 +401,6 @@ describe('a failure counts only after a self-check that began later succeeds', (
     expect(world.said[0]).toBe('checks are deferred: no descriptor is left')
   })
 
-  test('an address that is always deferred comes back later each time', async () => {
-    const world = worldOf([A])
-    world.answer = () => DEFERRED
-    const { time, stop } = start(world)
-    await time.pass(HOUR_MS)
-    expect(world.begun.length).toBeWithin(10, 20)
-    world.answer = () => alive()
-    await time.pass(6 * MINUTE_MS)
-    world.answer = () => DEFERRED
-    await time.pass(5 * MINUTE_MS)
-    const last = world.begun.slice(-2).map(({ at }) => at)
-    expect((last[1] ?? 0) - (last[0] ?? 0)).toBeLessThan(100 * SECOND_MS)
-    await stop()
-  })
-
   test.each([
     [400, true],
     [900, false],
@@ -618,15 +481,6 @@ describe('the checker is robust', () => {
     await again.stop()
   })
 
-  test('stopped, it writes its results', async () => {
-    const world = worldOf(spread(100))
-    const { time, list, stop } = start(world)
-    await time.pass(3_600)
-    await stop()
-    expect(list.rows.size).toBeGreaterThan(60)
-    expect(world.store.counts().living).toBe(list.rows.size)
-  })
-
   test('stopped during an import, it waits for its end and writes all of its results', async () => {
     const world = worldOf(spread(2_000), { perSecond: 200 })
     const { time, said, list, store, run, stop } = start(world)
@@ -644,17 +498,6 @@ describe('the checker is robust', () => {
     await run
     expect(list.rows.size).toBeGreaterThan(1_000)
     expect(store.counts().living).toBe(list.rows.size)
-  })
-
-  test('stopped while the list fails, it reports the loss and ends', async () => {
-    const world = worldOf(spread(100))
-    const { time, list, said, stop } = start(world)
-    await time.pass(1_500)
-    list.failure = new StoreError('proxies.db cannot be written')
-    await stop()
-    expect(said.at(-1)).toBe(
-      'the last results are not written; those checks will be repeated: proxies.db cannot be written',
-    )
   })
 
   test.each([
@@ -678,17 +521,6 @@ describe('the checker is robust', () => {
     const newest = Math.max(...Array.from(list.rows.values(), ({ checkedAt }) => checkedAt))
     expect(newest).toBeGreaterThanOrEqual(time.clock() / 1000 - 60)
     await stop()
-  })
-
-  test('an unexpected error ends it', async () => {
-    const world = worldOf([A])
-    world.answer = () => {
-      throw new Error('a mistake')
-    }
-    const { time, run } = start(world)
-    const failed = run.catch(error => error.message)
-    await time.pass(5 * SECOND_MS)
-    expect(await failed).toBe('a mistake')
   })
 })
 
@@ -733,12 +565,6 @@ describe('a run with --once', () => {
     ])
     expect([...world.list.rows.values()].map(({ ip }) => ip)).toEqual(['1.2.3.4'])
   })
-
-  test('ends at once without a candidate', async () => {
-    const world = createWorld({ once: true })
-    expect(await runOnce(world)).toEqual(new Map())
-    expect(world.time.elapsedMs()).toBeLessThan(3 * SECOND_MS)
-  })
 })
 
 test('with files: results are in the list, and candidates survive a restart', async () => {
@@ -773,11 +599,4 @@ test('with files: results are in the list, and candidates survive a restart', as
   const [, works, speed, ping] = found.get(idOf({ ip: '1.5.0.1', port: 80 })) ?? []
   expect([works, speed, ping]).toEqual([-1, 7000, 100])
   expect(checkerStatusIn(dir).read()).toMatchObject({ queues: { living: 30, down: 1, raw: 0 } })
-})
-
-test('of proxies that come and go, 88 % of the working ones are fresh in the list', async () => {
-  // A hundredth of 100,000 candidates at 50/s, for half a day.
-  const { coverage, checks } = await simulate({ candidates: 1_000, perSecond: 0.5, hours: 12 })
-  expect(coverage).toBeGreaterThan(0.88)
-  expect(checks).toBeLessThanOrEqual(12 * 1800 + 1)
 })

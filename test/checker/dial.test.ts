@@ -22,7 +22,7 @@ import {
   type Reader,
 } from '../../src/checker/response.ts'
 import type { CertificateFiles } from '../../src/judge/certificate.ts'
-import { type Behaviour, says, startProxy } from '../support/fake-proxies.ts'
+import { type Behaviour, startProxy } from '../support/fake-proxies.ts'
 import { AUTHORITY, CERTIFICATES } from '../support/judge.ts'
 import { handTimers } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
@@ -149,16 +149,6 @@ describe('a connection', () => {
     timers.pass(CONNECT_MS_MAX)
     expect(await dialed).toMatchObject({ kind: 'failed', reason: 'timeout', isConnected: false })
     expect(timers.size()).toBe(0)
-  })
-
-  test('counts the bytes sent and received', async () => {
-    const { dialed } = await dialNew(says('world.'))
-    expect((await dialed).bytes).toBe('hello'.length + 'world.'.length)
-  })
-
-  test('that ends is a result of the reader', async () => {
-    const { dialed } = await dialNew(says('wor'))
-    expect(await dialed).toMatchObject({ kind: 'done', value: 'wor and the end' })
   })
 
   test('resumes a TLS session, and only with the same server', async () => {

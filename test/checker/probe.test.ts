@@ -92,21 +92,6 @@ describe('a port that speaks several types', () => {
     expect(await found(['http', 'socks5'], 'socks5')).toEqual(['socks5', 'http'])
     expect(await found(['https', 'socks5'], 'socks5')).toEqual(['socks5', 'https'])
   })
-  test('has a named https if its HTTP works, when the judge has no TLS', async () => {
-    const { options } = prober
-    const { check } = await startProber({ judge: { ...options.judge, tls: null } })
-    expect(await found(['https', 'socks5'], 'socks5', check)).toEqual(['socks5', 'https'])
-  })
-  test('is found to speak SOCKS5 when its HTTP only tunnels', async () => {
-    const onlyTunnels = http({ plain: page(405), tunnel: 'forward' })
-    const request = { named: typeBits(['socks5']), known: 'https', wantsTls: true } as const
-    const { type, others } = await measuredOf(socks5And(onlyTunnels), request)
-    expect([type, others]).toEqual(['https', ['socks5']])
-  })
-  test('loses a named type that does not work', async () => {
-    const { type, others } = await measuredOf(http(), { named: typeBits(['http', 'socks5']) })
-    expect([type, others]).toEqual(['http', undefined])
-  })
   test('loses no named type by a timeout, after which it tries no more of them', async () => {
     const named = typeBits(['http', 'socks4', 'socks5'])
     const checking = checkNew(
@@ -259,15 +244,6 @@ describe('speed', () => {
       speed: 2_621_440,
       pingMs: 100,
       steps: ['judge http ok', 'speed http ok', 'speed http ok'],
-    })
-  })
-
-  test.each([
-    ['socks5', socks([5])],
-    ['CONNECT', http({ plain: page(405), tunnel: 'forward' })],
-  ])('is measured over %s', async (_, behave) => {
-    expect(await measuredOf(behave, { wantsSpeed: true })).toMatchObject({
-      speed: expect.any(Number),
     })
   })
 

@@ -66,25 +66,6 @@ export function createTime() {
 }
 export type TestTime = ReturnType<typeof createTime>
 
-/** Tells whether a proxy is up at an instant. Its spells have random lengths with these means. Time must not go back. */
-export function createSpells(
-  random: () => number,
-  { upMs, downMs }: { upMs: number; downMs: number },
-  fromMs = 0,
-): (nowMs: number) => boolean {
-  let isUp = random() < upMs / (upMs + downMs)
-  let untilMs = fromMs
-  const lasts = (): number => -Math.log(1 - random()) * (isUp ? upMs : downMs)
-  untilMs += lasts()
-  return nowMs => {
-    while (untilMs <= nowMs) {
-      isUp = !isUp
-      untilMs += lasts()
-    }
-    return isUp
-  }
-}
-
 /** A list in memory. */
 export function createTestList() {
   const rows = new Map<number, IncomingProxy>()
