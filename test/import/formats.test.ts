@@ -27,47 +27,7 @@ async function found(format: Format, ...chunks: string[]): Promise<Found[]> {
   return all
 }
 
-const DETECTED: { [format: string]: readonly string[] } = {
-  txt: [
-    ...['1.2.3.4:80\n', 'http://1.2.3.4:80', '# only a comment', '', '\n\n  \n', '"1.2.3.4:80"'],
-    ...['# ip,type\nsocks5://1.2.3.4:80\n', 'rubbish\n1.2.3.4:80\n', '[::1]:80\n1.1.1.1:80\n'],
-    '[ProxyList]\nsocks5 1.1.1.1 1080\n',
-  ],
-  csv: [
-    ...['ip,type\n1.2.3.4:80,http\n', 'ip\n1.2.3.4:80\n', 'Type , IP\r\nhttp,1.2.3.4:80\r\n'],
-    ...['\n\nip,port,type\n', '"ip","type"\n"1.2.3.4:80","http"\n', '[fresh] ,ip\nx,1.2.3.4:80\n'],
-    '"the ""note""",type,"ip"\nx,http,1.2.3.4:80\n',
-  ],
-  yaml: [
-    'proxies:\n- {type: http, server: 1.2.3.4, port: 80}\n',
-    '# free\nproxies:\n- server: x\n',
-  ],
-  json: [
-    ...['[]', '[\n', '[ [1, "x"] ]', '[-1.5]', '[null, {}]', "['1.2.3.4:80']", '{}'],
-    ...['  \n[{"ip":"1.2.3.4:80"}]', '{\n  "1.2.3.4:80": {}\n}', '{\n  "status": "ok",'],
-    ...['{"status":"ok","count":0,"data":[]}', '{"status":"ok","count":0,"data":[{"ip":"1.2.3'],
-  ],
-  ndjson: [
-    ...['{"ip":"1.2.3.4:80"}', '{"type":"http","ip":"1.2.3.4:80"}\r\n', '\n{"ip":"1.2.3.4:80"}\n'],
-    '{"ip":"1.2.3.4:80","type":"http"}\n{"ip":"1.2.3.5:80","type":"http"}\n',
-    '{"city":"x","ip":"1.2.3.4:80","type":"http"}\n',
-    '{"ip":"1.2.3.4:80","speed":None}\n{"ip":"1.2.3.5:80"}\n',
-  ],
-}
-const UNDETECTED = [
-  ...['[::1]:80\n', '<!doctype html>\n<html>', 'please come back later', 'null', '42'],
-  ...['place,type\nhere,http\n', '1.2.3.4\n5.6.7.8\n', 'http://1.2.3.4:80\0\0\0'],
-]
-
 describe('the format of a file', () => {
-  for (const [format, heads] of Object.entries(DETECTED)) {
-    test.each(heads)(`%j is ${format}`, head => {
-      expect<string>(detectFormat(head, true, NAMES)).toBe(format)
-    })
-  }
-  test.each(UNDETECTED)('%j is none', head => {
-    expect(() => detectFormat(head, true, NAMES)).toThrow(UnusableFile)
-  })
   test('depends on complete lines when only the beginning is known', () => {
     expect(detectFormat('# a comment\nnot yet 1.2.3.4:80', false, NAMES)).toBe('txt')
     expect(() => detectFormat('rubbish\n1.2.3.4:80', false, NAMES)).toThrow(UnusableFile)

@@ -14,7 +14,7 @@ import { HEAD_LENGTH } from '../../src/import/reader.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
 import { cityIn, type IncomingProxy, SERVICES } from '../../src/proxies/proxy.ts'
-import { bestOf, typeBits, typesOf } from '../../src/proxies/types.ts'
+import { bestOf, typeBits } from '../../src/proxies/types.ts'
 import { T0 } from '../support/fixtures.ts'
 import { anyIncoming, NOW, stripped } from '../support/incoming.ts'
 import { ROOT } from '../support/program.ts'
@@ -219,60 +219,6 @@ test('a record behind a broken one never gets the type of another list', async (
   expect(['socks5', undefined]).toContain(types['1.2.3.6'])
 })
 
-const ROW = '192.0.2.1:80,http'
-const SPYS = '192.0.2.1:80 RU-H-S + ⏎192.0.2.1:80 US-N! - ⏎192.0.2.1:80 BR-A -'
-/** Forms that are not in forms.test.ts: text, type, country, level and ping, then a mapping or a unit of pings. */
-const READ = `
-the notes of spys.me :: ${SPYS} > https RU elite,http US transparent,http BR anonymous
-addresses in a column of any name :: Where,Port number⏎192.0.2.1:80,x > http
-columns that a mapping numbers :: ${ROW},1⏎${ROW},50 > http 1000,http 50000; 3=ping
-no column that a mapping leaves out :: ip,type,cc⏎${ROW},DE > http; CC=-
-a member that a mapping names :: [{"ip":"192.0.2.1:80","lag":3}] > http 3000; lag=ping
-pings in milliseconds :: ip,type,ping⏎${ROW},530 > http 530; ms
-pings in seconds :: ip,type,ping⏎${ROW},53 > http 53000; s
-pings up to a minute in seconds :: ip,type,ping⏎${ROW},60 > http 60000
-no ping over a minute :: ip,type,ping⏎${ROW},530 > http
-no ping over a minute in JSON :: [{"ip":"192.0.2.1:80","ping":530}] > http
-no ping over a minute with a unit :: ip,type,latency⏎${ROW},90s > http
-`
-
-describe('an import reads', () => {
-  const CASE = /^(.*) :: ([^>]*) > ([^;\n]*)(?:; (.*))?$/gm
-  for (const [, what = '', text = '', says = '', option = ''] of READ.matchAll(CASE)) {
-    test(what, async () => {
-      const [column = '', field] = option.split('=')
-      const mapping = field === undefined ? undefined : new Map([[column, field]])
-      const pingUnit = option === 'ms' || option === 's' ? option : undefined
-      const defaults = { ...DEFAULTS, type: 'http', pingUnit } as const
-      const source = sourceOf('f', text.replaceAll('⏎', '\n'))
-      const { proxies, rejected } = await imported([source], { defaults, mapping })
-      const shown = proxies.map(proxy => {
-        expect(addressOf(proxy)).toBe('192.0.2.1:80')
-        const { types, country, anon, pingMs } = proxy
-        return [typesOf(types).join('+'), country, anon, pingMs]
-          .filter(fact => fact !== '' && fact !== null)
-          .join(' ')
-      })
-      expect([shown.join(','), rejected]).toEqual([says, []])
-    })
-  }
-  const DEEP = '['.repeat(200_000) + ']'.repeat(200_000)
-  test.each(['country', 'geolocation', 'ip_out'])('a record with a deep list as %s', async name => {
-    const text = `[{"ip":"192.0.2.1:80","type":"http","${name}":${DEEP}},"http://192.0.2.2:80"]`
-    expect((await imported([sourceOf('f', text)])).proxies).toHaveLength(2)
-  })
-  const ODD = ['{"ip":"1.2.3.9:80","type":"http"}', '{"ip":1}', '{', '[', '[[']
-  test.each(ODD)('lines of addresses beside a line %s', async line => {
-    const lines = ['http://1.2.3.4:80', 'http://1.2.3.5:80', 'http://1.2.3.6:80']
-    for (const before of [[], lines]) {
-      const all = [...before, line, ...lines]
-      const { proxies } = await imported([sourceOf('f', all.join('\n'))])
-      const read = proxies.map(proxy => `http://${addressOf(proxy)}`)
-      expect(lines.filter(each => !read.includes(each))).toEqual([])
-    }
-  })
-})
-
 /** `what :: text => reports`: of each bad row its line and field, and how the reason begins. */
 const REPORTED = `
 txt :: # list↵⏎http://1.2.3.4:80↵⏎↵⏎1.2.3.5:80↵⏎http://1.2.3.4:0↵⏎ftp://1.2.3.4:80 # old => 4 type is required|5 ip must be an IPv4 address with a port|6 type is ftp; only http, https,
@@ -316,17 +262,6 @@ describe('an import reports', () => {
     const { ignored, proxies } = await imported([sourceOf('f', text), sourceOf('g', text)])
     expect(ignored.join(' ')).toBe('f,2,a f,4,b')
     expect(proxies).toHaveLength(8)
-  })
-  test('at most 1000 unknown members', async () => {
-    const row = (i: number): string => `{"ip":"1.2.3.4:80","type":"http","a${i}":1,"b${i}":1}\n`
-    const text = Array.from({ length: 600 }, (_, i) => row(i)).join('')
-    expect((await imported([sourceOf('f', text)])).ignored).toHaveLength(1000)
-  })
-  test('one bad row when its only name looks like two names', async () => {
-    const text = String.raw`{"ip\nprotocol":"x"}{"ip":"1.2.3.4:80","protocol":"socks5"}`
-    const { proxies, rejected } = await imported([sourceOf('f', text.replace('}{', '}\n{'))])
-    expect(rejected.map(([, line]) => line)).toEqual([1])
-    expect(proxies).toMatchObject([{ ip: '1.2.3.4', types: typeBits(['socks5']) }])
   })
   test('the beginning of a value that it does not understand, printable, and no key', async () => {
     const values = [`x\0\n${'y'.repeat(60)}`, 'pl_abcdef', { a: 1 }]
@@ -418,22 +353,6 @@ describe('an import', () => {
       }
     })
     expect(seconds).toBeLessThan(3)
-  })
-  test('counts lines on after a record of megabytes', async () => {
-    const text = `["http://1.2.3.4:80",\n{"x":[\n${'1,\n'.repeat(2 ** 20)}0]},\n1]`
-    const { rejected } = await imported([sourceOf('f', text, 65_536)])
-    expect(rejected.at(-1)?.[1]).toBe(2 ** 20 + 4)
-  })
-  test('takes little time for a record of many chunks, and for many records that stay open', async () => {
-    const record = (ip: string): string =>
-      `{"ip":"${ip}:80","type":"http","x":[${'[],'.repeat(330_000)}0]}`
-    const large = `[${record('1.2.3.4')},${record('1.2.3.5')}]`
-    const open = `[${good(1)},${'{"ip":[,'.repeat(20_000)}\0,${good(2)}]`
-    const seconds = await cpuSeconds(async () => {
-      expect((await imported([sourceOf('f', large, 16_384)])).proxies).toHaveLength(2)
-      await imported([sourceOf('f', open, 16_384)])
-    })
-    expect(seconds).toBeLessThan(1)
   })
   test.each(['auto', 'csv', 'txt'] as const)('passes on an error of the disk: %s', async format => {
     async function* broken(): AsyncIterable<Uint8Array> {

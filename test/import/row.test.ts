@@ -46,11 +46,6 @@ describe('a row', () => {
     const row = Object.fromEntries([...OPTIONAL, ...FLAGS].map(name => [name, nothing]))
     expect(read({ ...MINIMAL, ...row })).toEqual(read(MINIMAL))
   })
-  test('may have arrays of one text', () => {
-    const row = { type: 'http', country: 'RU', city: 'Berlin', city_en: 'B', anon: 'high' }
-    const listed = Object.fromEntries(Object.entries(row).map(([name, value]) => [name, [value]]))
-    expect(proxyOf({ ...MINIMAL, ...listed })).toEqual(proxyOf({ ...MINIMAL, ...row }))
-  })
   test('has its own type, or the type of its list, or the type of the import', () => {
     const typeOf = (row: RawRow, context: Context = {}) => {
       const { proxy, isTypeAssumed } = read(row, context, { ...DEFAULTS, type: 'socks4' })
@@ -274,13 +269,6 @@ describe('a member of a row', () => {
   test('checked_at counts, not timecheck', () => {
     const row = { ...MINIMAL, timecheck: '2028-02-29 12:00:00', checked_at: NOW - 7 }
     expect(proxyOf(row).checkedAt).toBe(NOW - 7)
-  })
-  test('that causes an unexpected error costs only its row', () => {
-    const translate = (): never => {
-      throw new RangeError('Maximum call stack size exceeded.')
-    }
-    const result = readRow(MINIMAL, DEFAULTS, undefined, translate)
-    expect(result).toEqual({ kind: 'rejected', field: 'row', reason: 'cannot be read' })
   })
 })
 
