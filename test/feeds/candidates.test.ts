@@ -63,12 +63,6 @@ test('the type of its line, and what a table says, come with them', async () => 
   expect(batches).toEqual([[{ ip: '192.0.2.1', port: 80, ...said }]])
 })
 
-test('the type in the name of a file comes with its rows', async () => {
-  const { batches, start } = feedOf('192.0.2.1:80\n', '', 'socks5.txt')
-  await start()()
-  expect(batches).toMatchObject([[{ types: typeBits(['socks5']) }]])
-})
-
 test('many come in portions', async () => {
   const { batches, start } = feedOf(lines(1100))
   expect(await start()()).toMatchObject({ rows: 1100 })

@@ -2,36 +2,23 @@
  * Attempts at feeds (contract G1) against a server of our own that does what servers do, and what
  * they should not: the list then stays as it was, and the state says why.
  */
-import { Database } from 'bun:sqlite'
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
-import {
-  chmodSync,
-  closeSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { chmodSync, mkdirSync, readdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { FETCH_MS_MAX, IMPORT_MS_MAX } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
-import { fetchFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
+import { refuseRedirect } from '../../src/feeds/fetch.ts'
 import { importFeedInChild } from '../../src/feeds/import-feed.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { CommandError } from '../../src/lib/errors.ts'
-import { bytesOf } from '../../src/lib/files.ts'
 import { MINUTE_MS } from '../../src/lib/time.ts'
 import type { ImportTx } from '../../src/proxies/store.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
 afterEach(cleanUp)
@@ -117,16 +104,6 @@ describe('a feed from a URL', () => {
     expect(await fetch()).toMatchObject({ rows: 4 })
     expect(fetcher.rowCount()).toBe(4)
   })
-})
-
-test('a feed of one address with ever another city leaves one name', async () => {
-  const fetcher = createFetcher()
-  const file = join(fetcher.dir, 'cities.csv.gz')
-  const rows = Array.from({ length: 5_000 }, (_, n) => `9.9.9.9:80,http,99,${n}${'z'.repeat(170)}`)
-  writeFileSync(file, gzipSync(['ip,type,works,city', ...rows].join('\n')))
-  expect(await fetcher.fetch(file)).toMatchObject({ ...SUCCESS, rows: 5_000 })
-  using db = new Database(join(fetcher.dir, 'proxies.db'))
-  expect(db.query('select substr(name, 1, 6) from cities').values()).toEqual([['4999zz']])
 })
 
 describe('a feed from a URL is read', () => {
@@ -487,11 +464,6 @@ describe('a server that is slow', () => {
     await fetched.catch(() => {})
     expect(fetcher.store.list()).toEqual([])
   })
-
-  test('that refuses connections is named', async () => {
-    const { error } = await createFetcher().fetch('http://127.0.0.1:1/a')
-    expect(error).toBe('refuses connections')
-  })
 })
 
 describe('an only feed that replaces', () => {
@@ -515,28 +487,6 @@ describe('an only feed that replaces', () => {
     expect(state.error).toMatch(error)
     expect(fetcher.rowCount()).toBe(300)
   })
-
-  test('and fills a first list', async () => {
-    const { fetch } = await feedOf(reply(200, {}, lines(1)))
-    expect(await fetch('replace')).toMatchObject({ rows: 1, error: '' })
-  })
-})
-
-test('a feed that had not changed while another replaced the list is imported again', async () => {
-  const { dir, readList, fetch, rowCount } = createFetcher()
-  const [one, two] = [join(dir, '1.txt'), join(dir, '2.txt')]
-  writeFileSync(one, lines(3))
-  writeFileSync(two, lines(2, 100))
-  await fetch(one)
-  await fetch(one, {
-    async readList() {
-      const before = await readList()
-      await fetch(`${two} replace`)
-      return before
-    },
-  })
-  await fetch(one)
-  expect(rowCount()).toBe(5)
 })
 
 test('after a feed that replaced the list, another is imported again although it has not changed', async () => {
@@ -718,23 +668,4 @@ test('attempts at one feed do not overlap, and one import runs at a time', async
   }
   expect((await Promise.all(states)).map(({ error }) => error)).toEqual(['x', 'x', 'x'])
   expect(server.asked).toHaveLength(2)
-})
-
-test('an import that ends before its source closes no file but that', async () => {
-  const server = await startFeedServer({ '/a': reply(200, {}, lines(10_000)) })
-  const [feed] = parseFeeds(`${server.url}/a`, 60_000, '--feed') as [Feed]
-  const context = {
-    ...{ dir: temporaryDirectory(), userAgent: 'x', clock: () => T0, bytesMax: 2 ** 20 },
-    resolve: resolveBySystem,
-  }
-  const fetched = await fetchFeed(feed, null, context, new AbortController().signal)
-  const body = fetched?.fd ?? -1
-  const reading = bytesOf(body)[Symbol.asyncIterator]()
-  await reading.next()
-  void reading.return?.()
-  closeSync(body)
-  const fd = openSync(import.meta.path, 'r') // has the number of the one that was closed
-  for (let n = 0; n < 10; n += 1) await readFile(import.meta.path) // by threads, as what is asynchronous
-  expect(fstatSync(fd).isFile()).toBeTrue()
-  closeSync(fd)
 })

@@ -10,7 +10,6 @@ import {
   ANSWER_BYTES_MAX,
   type Answer,
   HEAD_BYTES_MAX,
-  keysOf,
   readAnswer,
   type TokenRequest,
 } from '../../src/judge/protocol.ts'
@@ -77,18 +76,6 @@ describe('a token is answered', () => {
     }
   })
 
-  test.each(['1.0', '1.1'])('in kind to HTTP/%s', async version => {
-    const judge = await startTestJudge()
-    const answer = await ask(judge, request(mint()).replace('1.1', version))
-    expect(answer).toStartWith(`HTTP/${version} 200 OK\r\n`)
-  })
-
-  test('with the time of the judge, and its start', async () => {
-    const judge = await startTestJudge()
-    judge.setNow(T0 + 5_000)
-    expect(await answerTo(judge, mint())).toMatchObject({ time: T0 + 5_000, started: T0 })
-  })
-
   test.each<[string, Answer['form']]>([
     ['', 'origin'],
     ['http://judge.example', 'absolute'],
@@ -121,19 +108,6 @@ describe('a token is answered', () => {
       ...[['X-Long', 'one'] as const, ['\ttwo', ''] as const, ['no colon', ''] as const],
       ['X ', 'y'],
     ])
-  })
-
-  test('in linear time, also with much white space', () => {
-    const { reply } = createReplies(KEYS, () => T0)
-    const spaces = ' '.repeat(1_000_000) // to read them for each takes half an hour
-    const head = `GET /${mint()} HTTP/1.1\r\nX:${spaces}a${spaces}b${spaces}\r\nY:${spaces}`
-    expect(reply(head, 'plain', '::1').text).toContain(`["X","a${spaces}b"],["Y",""]`)
-  })
-
-  test('whose lines end with LF, without a header', async () => {
-    const judge = await startTestJudge()
-    const token = mint()
-    expect((await answerTo(judge, token, `GET /${token} HTTP/1.0\n\n`)).headers).toEqual([])
   })
 
   test('that arrives byte by byte on a half-closed connection', async () => {
@@ -219,17 +193,6 @@ describe('a refusal', () => {
     expect(await ask(judge, `${'x'.repeat(14)}\r\n\r\n`)).toBe(REFUSAL)
   })
 
-  test('of a token with any character changed', async () => {
-    const judge = await startTestJudge()
-    const token = mint()
-    for (let at = 0; at < token.length; at += 1) {
-      const other = token[at] === 'A' ? 'B' : 'A'
-      const changed = token.slice(0, at) + other + token.slice(at + 1)
-      expect([at, await ask(judge, request(changed))]).toEqual([at, REFUSAL])
-    }
-    await answerTo(judge, token)
-  })
-
   test('of other bytes than TLS on the TLS listener is silent, and does no harm', async () => {
     const judge = await startTestJudge()
     const token = mint({ kind: 'tls' })
@@ -246,12 +209,6 @@ describe('a refusal', () => {
     const { body } = divide(await exchange(connectSecure(judge.tlsPort), request(token)))
     expect(readAnswer(KEYS, token, body)).toMatchObject({ tls: true })
     await until(() => judge.counts().open === 0)
-  })
-
-  test('of a token of another secret', async () => {
-    const judge = await startTestJudge()
-    const token = mint({}, keysOf(new Uint8Array(32)))
-    expect(await ask(judge, request(token))).toBe(REFUSAL)
   })
 
   test.each<[string, Partial<TokenRequest>, number]>([
@@ -307,15 +264,6 @@ describe('a refusal', () => {
     expect(remembered()).toBe(1)
   })
 
-  test('leaves nothing in memory', () => {
-    const { reply, remembered } = createReplies(KEYS, () => T0)
-    const other = keysOf(new Uint8Array(32))
-    for (const token of [mint({}, other), mint({ timeMs: 1 }), mint({ kind: 'tls' })]) {
-      expect(reply(`GET /${token} HTTP/1.1`, 'plain', '::1').kind).toBe('refusal')
-    }
-    expect(remembered()).toBe(0)
-  })
-
   test('is never larger than the request', () => {
     const { reply } = createReplies(KEYS, () => T0)
     const words = ['GET /', mint({ timeMs: 1 }), ' HTTP/1.1', '\r\n', 'Host: a', 'x', '\0', '/']
@@ -367,15 +315,6 @@ describe('a head', () => {
     later.write('\r\n')
     expect(readAnswer(KEYS, token, divide(await answer).body)).toMatchObject({ token })
     expect(judge.counts()).toMatchObject({ answered: 1, refused: 0 })
-  })
-
-  test('that ends early gets no response', async () => {
-    const judge = await startTestJudge()
-    const socket = connectPlain(judge.port)
-    const got = exchange(socket, 'GET / HTTP/1.1\r\n')
-    socket.end()
-    expect(String(await got)).toBe('')
-    await until(() => judge.counts().open === 0)
   })
 })
 
@@ -484,13 +423,6 @@ describe('the certificate', () => {
       'the certificate has changed: judge.example, valid until 2119-12-28T23:11:42.000Z',
     ])
     expect(certificate.context()).not.toBe(before)
-  })
-
-  test('that did not change causes no message', async () => {
-    const said: string[] = []
-    const certificate = await openCertificate(CERTIFICATES.judge, sentence => said.push(sentence))
-    await certificate.refresh()
-    expect(said).toEqual([])
   })
 })
 
