@@ -179,16 +179,6 @@ describe.skipIf(!HAS_POSTGRES)('an import', () => {
     expect(await importBy(node, [{ ...at(1), ...older }])).toMatchObject({ unchanged: 1 })
     expect(versionOf(node)).toBe(1)
   })
-
-  test('has a new mark, unless a feed made it', async () => {
-    const node = openNode()
-    await importBy(node, [at(1)])
-    const mark = await shared.importMark()
-    await importBy(node, [at(2)], 'feed')
-    expect(await shared.importMark()).toBe(mark)
-    await importBy(node, [at(3)])
-    expect(await shared.importMark()).not.toBe(mark)
-  })
 })
 
 test.skipIf(!HAS_POSTGRES)('stale rows are removed on every copy', async () => {
@@ -232,17 +222,6 @@ describe.skipIf(!HAS_POSTGRES)('a copy', () => {
     await follower.follow()
     expect([versionOf(leader), versionOf(follower)]).toEqual([2, 2])
     expect(contentsOf(follower.dir)).toBe(contentsOf(leader.dir))
-  })
-
-  test('of an upgraded database is written by a node that has it; a node without one waits', async () => {
-    const [first, other] = [openNode(), openNode()]
-    await importBy(first, [at(1)])
-    await database.query('delete from proxylist.list_log')
-    await database.query('update proxylist.installation set has_old_list = true')
-    await expect(other.lead()).rejects.toThrow(/^the list of the upgraded database is only in/)
-    await first.lead()
-    await other.follow()
-    expect(contentsOf(other.dir)).toBe(contentsOf(first.dir))
   })
 
   test('of an upgraded database is replaced by an import of a whole list', async () => {

@@ -6,17 +6,14 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { SQL } from 'bun'
 import { createAccess } from '../../src/access/access.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { createListener } from '../../src/postgres/nodes.ts'
-import { PATIENT } from '../../src/postgres/registry.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, outcomeOf, regular, unwaited } from '../support/limits.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
-import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -40,56 +37,6 @@ describe.skipIf(!HAS_POSTGRES)('rows', () => {
           : `${n} ${String.fromCharCode(97 + (n % 26)).repeat(n)}`,
       )
       expect(await Promise.all(all.map(ask))).toEqual(expected)
-    }
-  })
-
-  test('come to the query that asked for them when others were given up', async () => {
-    const url = await emptyDatabase()
-    const connection = connectTo(url)
-    for (let n = 1; n < 30; n += 1) {
-      const short = openConnection({ url, timeoutMs: 20, name: 'test' })
-      const slow = short.query('select pg_sleep(0.5), 1 as n').catch(() => 'given up')
-      const [row] = await connection.query<{ n: number }>(ROWS, [n])
-      expect(row?.n).toBe(n)
-      expect(await slow).toBe('given up')
-      await short.close()
-    }
-  })
-
-  test('of a changed statement have its columns', async () => {
-    const connection = connectTo(await emptyDatabase())
-    await connection.query('create table public.t (a integer)')
-    await connection.query('insert into public.t values (1)')
-    expect([...(await connection.query('select a from public.t where a = $1', [1]))]).toEqual([
-      { a: 1 },
-    ])
-    await connection.query('alter table public.t alter a type text')
-    const changed = await connection.query('select a from public.t where a::int = $1::int', [1])
-    expect([...changed]).toEqual([{ a: '1' }])
-  })
-})
-
-describe.skipIf(!HAS_POSTGRES)('closing', () => {
-  test('ends at once, however many queries wait on however many connections', async () => {
-    const url = await emptyDatabase()
-    for (const [max, isOpen] of [
-      ...([
-        [1, false],
-        [1, true],
-        [4, false],
-        [4, true],
-      ] as const),
-    ]) {
-      const sql = new SQL({ url, max })
-      if (isOpen) await sql.unsafe('select 1')
-      const all = Array.from({ length: 40 }, () =>
-        sql.unsafe('select pg_sleep(30)').then(
-          () => 'done',
-          () => 'rejected',
-        ),
-      )
-      await sql.close({ timeout: 0 })
-      expect(new Set(await Promise.all(all))).toEqual(new Set(['rejected']))
     }
   })
 })
@@ -140,27 +87,6 @@ beforeAll(async () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
-  test('a change of many keys that is frozen ends after a minute, and with it its locks', async () => {
-    const patient = openConnection({ url, ...PATIENT, name: 'test' })
-    onCleanUp(patient.close)
-    const shown = await patient.query('show idle_in_transaction_session_timeout')
-    expect(shown).toEqual([{ idle_in_transaction_session_timeout: '1min' }])
-  })
-
-  test('a transaction that was idle for too long fails, and the next has a connection', async () => {
-    const session = { idle_in_transaction_session_timeout: 1 }
-    const hasty = openConnection({ url, timeoutMs: 600_000, session, name: 'hasty' })
-    onCleanUp(hasty.close)
-    const backends = `select from pg_stat_activity where application_name = 'hasty'`
-    const idle = hasty.transaction(async tx => {
-      await tx('select 1')
-      await until(async () => (await first.query(backends)).length === 0)
-      await tx('select 1')
-    })
-    await expect(idle).rejects.toThrow('cannot be used')
-    expect(await hasty.query<object>('select 1 as one')).toEqual([{ one: 1 }])
-  })
-
   test('functions of the same names are not called: limits hold', async () => {
     const usage = createUsageStore({ url, timeoutMs: 20_000, name: 'node' })
     onCleanUp(usage.close)

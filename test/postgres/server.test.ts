@@ -5,13 +5,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
 import { systemClock } from '../../src/lib/clock.ts'
-import { UnknownOutcome } from '../../src/lib/errors.ts'
 import type { Result } from '../../src/lib/findings.ts'
 import { formatInstant } from '../../src/lib/time.ts'
 import { openNode } from '../../src/node/node.ts'
@@ -20,7 +18,7 @@ import { createNodes } from '../../src/postgres/nodes.ts'
 import { T0 } from '../support/fixtures.ts'
 import { connectTo, HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
 import { proxylist, ROOT } from '../support/program.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -122,46 +120,6 @@ describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
     expect(await refusalOf(near.replace(PASSWORDS.proxylist, 'wrong'))).toEqual(
       cannot('it refuses this user or password'),
     )
-  })
-
-  test('whose answer was damaged on its way leaves open what was done, and is used again', async () => {
-    let damages = false
-    const relay = createServer(client => {
-      const upstream = connect(server.port, '127.0.0.1')
-      client.pipe(upstream)
-      upstream.on('data', chunk => {
-        const bytes = Uint8Array.from(chunk as Buffer)
-        client.write(damages ? bytes.map(byte => byte ^ 1) : bytes)
-      })
-      for (const socket of [client, upstream]) {
-        socket.on('error', () => {})
-        socket.on('close', () => [client, upstream].map(each => each.destroy()))
-      }
-    })
-    onCleanUp(() => void relay.close())
-    await new Promise<void>(resolve => void relay.listen(0, '127.0.0.1', resolve))
-    const { port } = relay.address() as AddressInfo
-    const direct = verified(urlOf('proxylist', 'localhost'))
-    const connection = connectTo(direct.replace(`:${server.port}/`, `:${port}/`))
-    await connection.query('select 1')
-    damages = true
-    const failure = await connection.query('select 1').catch((thrown: unknown) => thrown)
-    expect(failure).toBeInstanceOf(UnknownOutcome)
-    expect(String(failure)).toContain('cannot be used: TLS failed (')
-    damages = false
-    await connection.query('select 1')
-  })
-
-  test('that hangs up before TLS is said to have lost the connection', async () => {
-    const hangsUp = createServer(client => {
-      client.on('error', () => {}).once('data', () => client.end('S'))
-    })
-    onCleanUp(() => void hangsUp.close())
-    await new Promise<void>(resolve => void hangsUp.listen(0, '127.0.0.1', resolve))
-    const { port } = hangsUp.address() as AddressInfo
-    const url = verified(urlOf('proxylist', 'localhost'))
-    const connection = connectTo(url.replace(`:${server.port}/`, `:${port}/`))
-    await expect(connection.query('select 1')).rejects.toThrow('the connection was lost')
   })
 
   test('is refused while it offers no TLS', async () => {
