@@ -20,51 +20,32 @@ import {
   someIncoming,
   stripped,
 } from '../support/incoming.ts'
-import { LIST_ENGINES, type ListEngine, type TestList } from '../support/lists.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { openTestList, type TestList } from '../support/lists.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 const MODES: readonly ImportMode[] = ['merge', 'set', 'replace']
 
-type Lists = ReturnType<typeof listsOf>
+/** More rows than are written at once. */
+const MANY = 140_000
 
-/** Opens lists of an engine, which are closed after each test. */
-function listsOf(engine: ListEngine) {
-  const opened: TestList[] = []
-  const open: ListEngine['open'] = async options => {
-    const list = await engine.open(options)
-    opened.push(list)
-    return list
-  }
-  async function close(): Promise<void> {
-    for (const list of opened.splice(0).reverse()) await list.close()
-  }
-  return {
-    many: engine.many,
-    open,
-    close,
-    /** A list as two processes have it. */
-    async openTwo(): Promise<[TestList, TestList]> {
-      const list = await open({ isShared: true })
-      const again = await list.again()
-      opened.push(again)
-      return [list, again]
-    },
-    /** Holds a property; what it opens is closed after each run. */
-    check: <T extends [unknown, ...unknown[]]>(property: fc.IAsyncPropertyWithHooks<T>) =>
-      fc.assert(property.afterEach(close), { numRuns: engine.runs }),
-  }
+const opened: TestList[] = []
+function open(dir: string | null = null): TestList {
+  const list = openTestList(dir)
+  opened.push(list)
+  return list
 }
-
-/** Registers tests for each engine. */
-function describeEach(what: string, register: (lists: Lists) => void): void {
-  for (const engine of LIST_ENGINES) {
-    describe.skipIf(!engine.isThere)(`${engine.name}: ${what}`, () => {
-      const lists = listsOf(engine)
-      afterEach(lists.close)
-      register(lists)
-    })
-  }
+async function close(): Promise<void> {
+  for (const list of opened.splice(0).reverse()) await list.close()
 }
+afterEach(close)
+/** A list as two processes have it. */
+function openTwo(): [TestList, TestList] {
+  const dir = temporaryDirectory()
+  return [open(dir), open(dir)]
+}
+/** Holds a property; what it opens is closed after each run. */
+const check = <T extends [unknown, ...unknown[]]>(property: fc.IAsyncPropertyWithHooks<T>) =>
+  fc.assert(property.afterEach(close), { numRuns: 60 })
 
 const isUnknown = (value: unknown): boolean => value === '' || value === null
 
@@ -127,10 +108,10 @@ const someFiles = fc
 
 afterAll(cleanUp)
 
-describeEach('rows imported while a clock was ahead', ({ open }) => {
+describe('rows imported while a clock was ahead', () => {
   /** A list with a row checked `aheadSeconds` after the clock, to which others are then added. */
   async function frozen(aheadSeconds: number) {
-    const list = await open()
+    const list = open()
     await load(list, [{ ...FULL, checkedAt: NOW + aheadSeconds }])
     return async (row: Partial<IncomingProxy>) => {
       const counts = await load(list, [{ ...BARE, ...row }])
@@ -156,7 +137,7 @@ describeEach('rows imported while a clock was ahead', ({ open }) => {
   })
 
   test('and are replaced by any row behind them in the same file', async () => {
-    const list = await open()
+    const list = open()
     const ahead = { ...FULL, checkedAt: NOW + 301 }
     const rows = [ahead, { ...BARE, ...older }, { ...BARE, checkedAt: NOW - 300 }, ahead, BARE]
     expect(await load(list, rows)).toEqual({ added: 1, updated: 3, unchanged: 1, removed: 0 })
@@ -164,20 +145,20 @@ describeEach('rows imported while a clock was ahead', ({ open }) => {
   })
 })
 
-describeEach('an import of more rows than are written at once', ({ open, many }) => {
+describe('an import of more rows than are written at once', () => {
   for (const mode of MODES) {
     test(`merges rows of one address wherever they are, ${mode}`, async () => {
-      const list = await open()
+      const list = open()
       await load(list, [at(7)])
       function* rows(): Generator<IncomingProxy> {
         yield FULL
-        for (let n = 0; n < many; n += 1) yield { ...BARE, ip: '10.1.0.0', port: 1 + (n % 65535) }
+        for (let n = 0; n < MANY; n += 1) yield { ...BARE, ip: '10.1.0.0', port: 1 + (n % 65535) }
         yield { ...BARE, ...LATER, works: 5 }
         yield { ...BARE, ...LATER, works: 5, city: 'Berlin' }
       }
       const removed = mode === 'replace' ? 1 : 0
-      const [added, updated] = [1 + Math.min(many, 65_535), mode === 'replace' ? 0 : 1]
-      const unchanged = many + 3 - added - updated
+      const [added, updated] = [1 + Math.min(MANY, 65_535), mode === 'replace' ? 0 : 1]
+      const unchanged = MANY + 3 - added - updated
       expect(await load(list, rows(), mode)).toEqual({ added, updated, unchanged, removed })
       const found = (await list.contents()).filter(({ ip }) => ip === FULL.ip)
       const { types, anon, ipOut } = mode === 'set' ? BARE : FULL
@@ -186,10 +167,10 @@ describeEach('an import of more rows than are written at once', ({ open, many })
   }
 })
 
-describeEach('another connection', ({ openTwo }) => {
+describe('another connection', () => {
   for (const mode of MODES) {
     test(`sees nothing of an import before its commit and all of it after, ${mode}`, async () => {
-      const [writer, reader] = await openTwo()
+      const [writer, reader] = openTwo()
       await load(writer, [FULL, at(2)])
       const before = await reader.contents()
       expect(before).toHaveLength(2)
@@ -213,9 +194,9 @@ describeEach('another connection', ({ openTwo }) => {
   }
 })
 
-describeEach('before a list is replaced', ({ open }) => {
+describe('before a list is replaced', () => {
   test('the caller sees both sizes, and what it throws leaves the list as it was', async () => {
-    const list = await open()
+    const list = open()
     await load(list, [at(1), at(2), at(3)])
     const before = await list.contents()
     const importTx = list.begin('replace')
@@ -231,9 +212,9 @@ describeEach('before a list is replaced', ({ open }) => {
   })
 })
 
-describeEach('the mark of imports', ({ open }) => {
+describe('the mark of imports', () => {
   test('is another one after each import that changed the list, unless a feed added rows', async () => {
-    const list = await open()
+    const list = open()
     const seen = [await list.importMark()]
     /** Whether what is done now changes the mark. */
     const changes = async (work: () => unknown): Promise<boolean> => {
@@ -258,10 +239,10 @@ describeEach('the mark of imports', ({ open }) => {
   })
 })
 
-describeEach('while another one imports', ({ openTwo }) => {
+describe('while another one imports', () => {
   for (const mode of MODES) {
     test(`an import says once that it waits, then does its work, ${mode}`, async () => {
-      const [one, two] = await openTwo()
+      const [one, two] = openTwo()
       await load(one, [FULL])
       const release = await one.hold()
       const said: string[] = []
@@ -284,7 +265,7 @@ describeEach('while another one imports', ({ openTwo }) => {
     })
   }
   test('the wait ends with the reason of its signal, and the list can be imported again', async () => {
-    const [one, two] = await openTwo()
+    const [one, two] = openTwo()
     const release = await one.hold()
     const controller = new AbortController()
     const importTx = two.begin('merge', () => controller.abort(new Error('stop')))
@@ -295,7 +276,7 @@ describeEach('while another one imports', ({ openTwo }) => {
     expect(await load(two, [at(9)])).toMatchObject({ added: 1 })
   })
   test('stale rows stay until it has ended', async () => {
-    const [one, two] = await openTwo()
+    const [one, two] = openTwo()
     await load(one, [at(1), at(2, { checkedAt: NOW - 1000 })])
     const release = await one.hold()
     // Rejected or without an effect: in either case nothing waits and nothing is lost.
@@ -307,11 +288,11 @@ describeEach('while another one imports', ({ openTwo }) => {
   })
 })
 
-describeEach('stale rows', ({ open }) => {
+describe('stale rows', () => {
   const HOUR = 3600
   const aged = (hours: number): IncomingProxy => at(hours, { checkedAt: NOW - hours * 3600 })
   const list = async (hours: readonly number[]): Promise<TestList> => {
-    const opened = await open()
+    const opened = open()
     await load(opened, hours.map(aged))
     return opened
   }
@@ -334,12 +315,12 @@ describeEach('stale rows', ({ open }) => {
     })
   })
   test('of an empty list are none', async () => {
-    const opened = await open()
+    const opened = open()
     expect(await opened.removeStale(0, NOW * 1000)).toMatchObject({ removed: 0, mayRemain: false })
     expect(await opened.extent()).toEqual({ rows: 0, newestMs: null })
   })
   test('are removed in slices, the oldest first', async () => {
-    const opened = await open()
+    const opened = open()
     const rows = Array.from({ length: 6001 }, (_, n) => ({
       ...BARE,
       port: 1 + n,
@@ -362,9 +343,9 @@ describeEach('stale rows', ({ open }) => {
   })
 })
 
-describeEach('works alone', ({ open }) => {
+describe('works alone', () => {
   test('is set in rows that are there, after those that were added, and their checks stay', async () => {
-    const list = await open()
+    const list = open()
     await load(list, [FULL, at(2), at(3, { works: 40 }), at(4, { works: 7 }), at(5)])
     const importTx = list.begin('set')
     importTx.lower(FULL, 60)
@@ -382,11 +363,11 @@ describeEach('works alone', ({ open }) => {
   })
 })
 
-describeEach('property: importing', ({ check, open }) => {
+describe('property: importing', () => {
   test.each(['merge', 'set'] as const)('row after row gives what the rules say, %s', mode =>
     check(
       fc.asyncProperty(someFiles, async ([first, second]) => {
-        const list = await open()
+        const list = open()
         const model = createModel(mode)
         for (const file of [first, second]) {
           Object.assign(model.counts, { added: 0, updated: 0, unchanged: 0 })
@@ -401,7 +382,7 @@ describeEach('property: importing', ({ check, open }) => {
   test('with replace gives what importing into an empty list gives', () =>
     check(
       fc.asyncProperty(someFiles, async ([before, file]) => {
-        const [list, fresh] = [await open(), await open()]
+        const [list, fresh] = [open(), open()]
         await load(list, before)
         const old = byAddress(await list.contents())
         const counts = await load(list, file, 'replace')
@@ -424,7 +405,7 @@ describeEach('property: importing', ({ check, open }) => {
         someFile,
         fc.constantFrom(...MODES),
         async (before, file, mode) => {
-          const list = await open()
+          const list = open()
           await load(list, before)
           const rows = await list.contents()
           const importTx = list.begin(mode)

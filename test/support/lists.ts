@@ -1,7 +1,4 @@
-/**
- * Lists of every engine for tests of what the ports of `proxies/store.ts` promise: a list that
- * is empty, read through one function.
- */
+/** A list in SQLite for tests of what the ports of `proxies/store.ts` promise, read through one function. */
 
 import { SECOND_MS } from '../../src/lib/time.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
@@ -11,7 +8,7 @@ import { openCheckerList } from '../../src/sqlite/checker-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { proxiesOf } from './rows.ts'
-import { onCleanUp, temporaryDirectory } from './temporary.ts'
+import { onCleanUp } from './temporary.ts'
 
 export type TestList = ProxyWriter & {
   /** The proxies, by address. */
@@ -27,17 +24,6 @@ export type TestList = ProxyWriter & {
   close(): Promise<void>
 }
 
-export type ListEngine = {
-  name: string
-  isThere: boolean
-  /** Runs of a property, each of which opens lists. */
-  runs: number
-  /** More rows than it writes at once. */
-  many: number
-  /** Opens an empty list; one in a file, or a database, when others open it too. */
-  open(options?: { isShared?: boolean }): Promise<TestList>
-}
-
 const byAddress = ([a]: Row, [b]: Row): number => a - b
 
 function toProxies(rows: readonly Row[], names: ReadonlyMap<number, CityName>): Proxy[] {
@@ -45,7 +31,8 @@ function toProxies(rows: readonly Row[], names: ReadonlyMap<number, CityName>): 
   return proxiesOf({ rows: rows.toSorted(byAddress), cityNames })
 }
 
-function openSqlite(dir: string | null): TestList {
+/** An empty list in memory, or the one in a directory. */
+export function openTestList(dir: string | null = null): TestList {
   const list = openList(dir, { clock: () => T0 })
   return {
     begin: list.begin,
@@ -63,9 +50,9 @@ function openSqlite(dir: string | null): TestList {
       const { rows, newest } = list.proxies.checks()
       return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
     },
-    again: async () => openSqlite(dir),
+    again: async () => openTestList(dir),
     async hold() {
-      const importTx = openSqlite(dir).begin('merge')
+      const importTx = openTestList(dir).begin('merge')
       await importTx.lock()
       return importTx.rollback
     },
@@ -77,13 +64,3 @@ function openSqlite(dir: string | null): TestList {
     close: async () => list.close(),
   }
 }
-
-export const LIST_ENGINES: readonly ListEngine[] = [
-  {
-    name: 'SQLite',
-    isThere: true,
-    runs: 60,
-    many: 140_000,
-    open: async ({ isShared = false } = {}) => openSqlite(isShared ? temporaryDirectory() : null),
-  },
-]
