@@ -7,131 +7,74 @@ type Headers = readonly (readonly [string, string])[]
 const OWN = new Set(['192.0.2.1', '2001:db8::1'])
 const AGENT = 'proxylist-check/1 (+https://192.0.2.1/contact)'
 const SENT = headersFor('judge.example', AGENT)
-const without = (name: string): Headers => SENT.filter(([each]) => each !== name)
 
-const ROWS: [what: string, headers: Headers, found: string, peer?: string][] = [
-  ['nothing', SENT, 'elite'],
-  ['our address as the peer', SENT, 'transparent by peer', '192.0.2.1'],
-  ['our IPv6 address as the peer', SENT, 'transparent by peer', '2001:db8::1'],
-  ['names in another case', SENT.map(([name, value]) => [name.toUpperCase(), value]), 'elite'],
-  ['the headers in another order', [...SENT].reverse(), 'elite'],
-  ['Host with our address', [...without('Host'), ['host', '192.0.2.1']], 'elite'],
-  [
-    'Connection with another value',
-    [...without('Connection'), ['Connection', 'Keep-Alive']],
-    'elite',
-  ],
-  ['no Connection', without('Connection'), 'elite'],
-  ['no Accept-Encoding', without('Accept-Encoding'), 'elite'],
-  [
-    'X-Forwarded-For',
-    [...SENT, ['X-Forwarded-For', '192.0.2.1']],
-    'transparent by X-Forwarded-For',
-  ],
-  [
-    'X-Forwarded-For, the last of them',
-    [...SENT, ['x-forwarded-for', '10.0.0.1, 192.0.2.1']],
-    'transparent by x-forwarded-for',
-  ],
-  [
-    'X-Forwarded-For with IPv4 in IPv6',
-    [...SENT, ['X-Forwarded-For', '::ffff:192.0.2.1']],
-    'transparent by X-Forwarded-For',
-  ],
-  [
-    'X-Forwarded-For with hexadecimal IPv4 in IPv6',
-    [...SENT, ['X-Forwarded-For', '::ffff:c000:201']],
-    'transparent by X-Forwarded-For',
-  ],
-  [
-    'X-Forwarded-For with leading zeros',
-    [...SENT, ['X-Forwarded-For', '192.000.002.001']],
-    'transparent by X-Forwarded-For',
-  ],
-  [
-    'Forwarded',
-    [...SENT, ['Forwarded', 'for=192.0.2.1;proto=http;by=203.0.113.9']],
-    'transparent by Forwarded',
-  ],
-  [
-    'Forwarded, quoted, with a port',
-    [...SENT, ['Forwarded', 'for="192.0.2.1:4711"']],
-    'transparent by Forwarded',
-  ],
-  [
-    'Forwarded with IPv6, with a port',
-    [...SENT, ['Forwarded', 'for="[2001:db8::1]:4711"']],
-    'transparent by Forwarded',
-  ],
-  [
-    'Forwarded with long IPv6',
-    [...SENT, ['Forwarded', 'for="[2001:0DB8:0::1]"']],
-    'transparent by Forwarded',
-  ],
-  [
-    'our address in a header of any name',
-    [...SENT, ['X-Custom', 'client_192.0.2.1_']],
-    'transparent by X-Custom',
-  ],
-  [
-    'our address in Via, after other headers',
-    [...SENT, ['X-A', 'b'], ['Via', '1.1 (192.0.2.1)']],
-    'transparent by Via',
-  ],
-  [
-    'our address in a User-Agent that is not ours',
-    [...without('User-Agent'), ['User-Agent', 'x 192.0.2.1']],
-    'transparent by User-Agent',
-  ],
-  [
-    'an address that is longer',
-    [...SENT, ['X-Forwarded-For', '192.0.2.11']],
-    'anonymous by X-Forwarded-For',
-  ],
-  [
-    'an address that ends so',
-    [...SENT, ['X-Forwarded-For', '1192.0.2.1']],
-    'anonymous by X-Forwarded-For',
-  ],
-  ['a number of five parts', [...SENT, ['X-Version', '192.0.2.1.5']], 'anonymous by X-Version'],
-  [
-    'a number of five parts that ends so',
-    [...SENT, ['X-Version', '5.192.0.2.1']],
-    'anonymous by X-Version',
-  ],
-  [
-    'another IPv6 address',
-    [...SENT, ['Forwarded', 'for="[2001:db8::11]"']],
-    'anonymous by Forwarded',
-  ],
-  ...[
-    'Via',
-    'Forwarded',
-    'X-Real-IP',
-    'Client-IP',
-    'Proxy-Connection',
-    'X-Cache',
-    'X-Unheard-Of',
-  ].map((name): (typeof ROWS)[number] => [name, [...SENT, [name, 'x']], `anonymous by ${name}`]),
-  ['a header that is sent twice, the same', [...SENT, ['Accept', '*/*']], 'elite'],
-  [
-    'a User-Agent of its own',
-    [...without('User-Agent'), ['User-Agent', 'x']],
-    'anonymous by User-Agent',
-  ],
-  ['a second User-Agent', [...SENT, ['User-Agent', 'x']], 'anonymous by User-Agent'],
-  ['no User-Agent', without('User-Agent'), 'anonymous by User-Agent'],
-  ['no header at all', [], 'anonymous by User-Agent'],
-  [
-    'a long name that a terminal would obey',
-    [['X\u001b[2J'.padEnd(99, 'x'), ''], ...SENT],
-    `anonymous by X\\u001b[2J${'x'.repeat(30)}`,
-  ],
-]
+/**
+ * `headers > what is found`. Headers come after those that were sent, `-Name` leaves one of them out, and `peer=` is the
+ * judge's peer, which is another address unless it is given.
+ */
+const EVIDENCE = `
+ > elite
+peer=192.0.2.1 > transparent by peer
+peer=2001:db8::1 > transparent by peer
+-Host | host: 192.0.2.1 > elite
+-Connection | Connection: Keep-Alive > elite
+-Connection > elite
+-Accept-Encoding > elite
+Accept: */* > elite
+X-Forwarded-For: 192.0.2.1 > transparent by X-Forwarded-For
+x-forwarded-for: 10.0.0.1, 192.0.2.1 > transparent by x-forwarded-for
+X-Forwarded-For: ::ffff:192.0.2.1 > transparent by X-Forwarded-For
+X-Forwarded-For: ::ffff:c000:201 > transparent by X-Forwarded-For
+X-Forwarded-For: 192.000.002.001 > transparent by X-Forwarded-For
+Forwarded: for=192.0.2.1;proto=http;by=203.0.113.9 > transparent by Forwarded
+Forwarded: for="192.0.2.1:4711" > transparent by Forwarded
+Forwarded: for="[2001:db8::1]:4711" > transparent by Forwarded
+Forwarded: for="[2001:0DB8:0::1]" > transparent by Forwarded
+X-Custom: client_192.0.2.1_ > transparent by X-Custom
+X-A: b | Via: 1.1 (192.0.2.1) > transparent by Via
+-User-Agent | User-Agent: x 192.0.2.1 > transparent by User-Agent
+X-Forwarded-For: 192.0.2.11 > anonymous by X-Forwarded-For
+X-Forwarded-For: 1192.0.2.1 > anonymous by X-Forwarded-For
+X-Version: 192.0.2.1.5 > anonymous by X-Version
+X-Version: 5.192.0.2.1 > anonymous by X-Version
+Forwarded: for="[2001:db8::11]" > anonymous by Forwarded
+Via: x > anonymous by Via
+Forwarded: x > anonymous by Forwarded
+X-Real-IP: x > anonymous by X-Real-IP
+Client-IP: x > anonymous by Client-IP
+Proxy-Connection: x > anonymous by Proxy-Connection
+X-Cache: x > anonymous by X-Cache
+X-Unheard-Of: x > anonymous by X-Unheard-Of
+-User-Agent | User-Agent: x > anonymous by User-Agent
+User-Agent: x > anonymous by User-Agent
+-User-Agent > anonymous by User-Agent`
 
-test.each(ROWS)('%s', (_, headers, found, peer = '203.0.113.9') => {
-  const { anon, because } = classify({ peer, headers }, SENT, OWN)
-  expect(`${anon}${because && ` by ${because}`}`).toBe(found)
+describe('the judge sees these headers, and the proxy is', () => {
+  const CASE = /^(?:peer=(\S+))?(.*) > (.+)$/gm
+  for (const [, peer = '203.0.113.9', given = '', found = ''] of EVIDENCE.matchAll(CASE)) {
+    test(`${found}: ${given || peer}`, () => {
+      const parts = given.split(' | ').filter(Boolean)
+      const gone = parts.filter(part => part.startsWith('-')).map(part => part.slice(1))
+      const added = parts
+        .filter(part => !part.startsWith('-'))
+        .map(
+          part => [part.slice(0, part.indexOf(': ')), part.slice(part.indexOf(': ') + 2)] as const,
+        )
+      const headers = [...SENT.filter(([name]) => !gone.includes(name)), ...added]
+      const { anon, because } = classify({ peer, headers }, SENT, OWN)
+      expect(`${anon}${because && ` by ${because}`}`).toBe(found)
+    })
+  }
+
+  const LONG = 'X\u001b[2J'.padEnd(99, 'x') // which a terminal would obey
+  test.each<[what: string, headers: Headers, anon: string, because: string]>([
+    ['in another case', SENT.map(([name, value]) => [name.toUpperCase(), value]), 'elite', ''],
+    ['in another order', SENT.toReversed(), 'elite', ''],
+    ['of which there is none', [], 'anonymous', 'User-Agent'],
+    ['with a long name', [[LONG, ''], ...SENT], 'anonymous', `X\\u001b[2J${'x'.repeat(30)}`],
+  ])('%s', (_, headers, anon, because) => {
+    expect(classify({ peer: '203.0.113.9', headers }, SENT, OWN)).toMatchObject({ anon, because })
+  })
 })
 
 test('the worst of several counts', () => {

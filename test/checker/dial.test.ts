@@ -10,7 +10,6 @@ import {
   CONNECT_MS_MAX,
   dial,
   FIRST_BYTE_MS_MAX,
-  HANDSHAKE_MS,
   type Trust,
 } from '../../src/checker/dial.ts'
 import {
@@ -184,44 +183,6 @@ describe('a connection', () => {
     for (const middle of middles) {
       expect(await ask(middle, tls)).toMatchObject({ kind: 'failed', reason: 'intercepted' })
     }
-  })
-
-  test('waits while five TLS handshakes run; its end meanwhile is a local failure', async () => {
-    const timers = handTimers()
-    let asked = 0
-    const grants = (then: Behaviour) =>
-      startProxy(client => {
-        client.once('data', () => {
-          client.write('HTTP/1.1 200 OK\r\n\r\n')
-          then(client)
-        })
-      })
-    const tunnel = await grants(client => client.once('data', () => (asked += 1)))
-    const leaving = await grants(client => client.end())
-    const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
-    const begin = (to: typeof tunnel, type: Call<string>['type'] = 'https') => {
-      const tls = { authorities: createSecureContext(), session: null }
-      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, DEADLINE_MS)
-    }
-    const five = Array.from({ length: 5 }, () => begin(tunnel))
-    await until(() => asked === 5)
-    const sixth = begin(tunnel)
-    await until(() => timers.count(DEADLINE_MS) === 1) // it is connected, and only the deadline runs
-    expect(await begin(leaving)).toMatchObject({ kind: 'localFailure' })
-    timers.pass(DEADLINE_MS)
-    expect(await sixth).toMatchObject({ kind: 'localFailure' })
-    const seventh = begin(tunnel)
-    await until(() => timers.count(DEADLINE_MS) === 1)
-    expect(asked).toBe(5)
-    // A self-check does not wait; this server does not speak TLS.
-    expect(await begin(leaving, 'none')).toMatchObject({ reason: 'proxy error' })
-    timers.pass(HANDSHAKE_MS) // the first takes long, and makes room
-    await until(() => asked === 6)
-    for (let n = 0; n < 6; n += 1) timers.pass(FIRST_BYTE_MS_MAX)
-    const ended = await Promise.all([...five, seventh])
-    expect(ended.map(({ kind }) => kind)).not.toContain('localFailure')
-    while (timers.has(HANDSHAKE_MS)) timers.pass(HANDSHAKE_MS)
-    expect(timers.size()).toBe(0)
   })
 
   test('fails locally when the descriptor table is full', async () => {

@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { backUp } from '../../src/sqlite/backup.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
@@ -146,16 +146,6 @@ describe('a backup fails', () => {
     await take(cwd, { args: ['backup', 'a.tar', '--data', dataDirectory()], ...step })
     expect(readFileSync(join(cwd, 'a.tar'), 'utf8')).toBe('precious')
     expect(readdirSync(cwd)).toEqual(['a.tar'])
-  })
-
-  test.each([
-    [ACCESS_FILE, 'create a key with: proxylist keys add'],
-    [PROXY_FILE, 'fill it with: proxylist import FILE'],
-  ])('because %s is missing, and says what to do', async (name, origin) => {
-    const dir = dataDirectory()
-    rmSync(join(dir, name))
-    const says = `proxylist: there is no ${join(dir, name)}; ${origin}\n`
-    await fails(['a.tar', '--data', dir], says)
   })
 
   const long = `${'x'.repeat(255)}.tar`

@@ -61,9 +61,7 @@ describe('a long WAL', () => {
     const { dir, file, writer, reader, endReading } = withLongWal()
     const said: string[] = []
     const servers = [startServer(dir, said), startServer(dir, said)]
-    for (const server of servers) server.tick()
-    await Bun.sleep(300) // an attempt fails: the snapshot is still being read
-    expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
+    for (const server of servers) server.tick() // the attempt fails: the snapshot is still being read
     endReading()
     await tickUntilCopied(file, servers)
     for (const server of servers) server.close()
@@ -72,11 +70,12 @@ describe('a long WAL', () => {
     expect(damageOf(file)).toBeNull()
   })
 
-  test('of an import that does not fit is emptied', () => {
+  test('of an import that does not fit is emptied, and the list stays', () => {
     const dir = dataDirectory()
     const server = startServer(dir)
     const list = openList(dir)
     const file = join(dir, PROXY_FILE)
+    const rows = list.proxies.count()
     list.db.run('pragma cache_size = 10') // the transaction writes to the WAL long before its commit
     list.db.run('pragma max_page_count = 500') // the same error as on a full disk
     const importTx = list.begin('merge')
@@ -88,6 +87,7 @@ describe('a long WAL', () => {
     expect(walBytes(file)).toBeGreaterThan(1_000_000)
     void importTx.rollback()
     expect(walBytes(file)).toBe(0)
+    expect(list.proxies.count()).toBe(rows)
     expect(server.isEmpty()).toBeFalse()
     list.close()
     server.close()

@@ -100,23 +100,6 @@ describe('a database of an earlier schema', () => {
     expectNewest(file)
   })
 
-  test('is whole, before or after, wherever the process is killed', async () => {
-    const versions = new Set<number>()
-    for (let afterMs = 0; versions.size < 2 || afterMs < 20; afterMs += 4) {
-      const file = firstDatabase()
-      const child = openInProcess(file)
-      await child.stdout.getReader().read()
-      await Bun.sleep(afterMs)
-      child.kill('SIGKILL')
-      await child.exited
-      const raw = new Database(file)
-      versions.add(schemaVersion(raw))
-      expect(wrongIn(raw)).toBeNull()
-      raw.close(true)
-      expectNewest(file)
-    }
-  })
-
   test('stays as it is where a script fails', () => {
     const file = firstDatabase()
     const scripts = [FIRST, `${SECOND}; insert into nowhere values (1)`]

@@ -1,5 +1,6 @@
 /**
- * Holds how SQLite writes the list, besides what every store promises of imports: the indexes and the disk, waiting for another process, and that an export imports as it was.
+ * How SQLite writes the list, besides what `proxies/import.test.ts` holds: kills, names of cities, and that an export imports
+ * as it was.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
@@ -13,11 +14,13 @@ import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
 import { type BatchRow, beginImport, createBatch } from '../../../src/sqlite/proxies/import.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
-import { anyIncoming, BARE, BIG, BY_CITY, LATER } from '../../support/incoming.ts'
+import { anyIncoming, BARE, BIG, BY_CITY, FULL, LATER } from '../../support/incoming.ts'
+import { ROOT } from '../../support/program.ts'
 import { createRenderer } from '../../support/render.ts'
 import { proxiesOf } from '../../support/rows.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
+const MODES: readonly ImportMode[] = ['merge', 'set', 'replace']
 const EVERYTHING: Filter = { ...NO_FILTER, ageMaxSeconds: BIG }
 
 function open(dir: string | null = null): List {
@@ -73,6 +76,39 @@ describe('a city is found by its names after', () => {
     })
   }
 })
+
+/** Runs an import in a process of its own, which kills itself at a step. */
+const IMPORTING = `
+  import { openList } from './src/sqlite/stores.ts'
+  import { BARE } from './test/support/incoming.ts'
+  const [dir, mode, deadly] = process.argv.slice(1)
+  const reach = step => step === deadly && process.kill(process.pid, 'SIGKILL')
+  const importTx = openList(dir).begin(mode)
+  reach('begun')
+  await importTx.lock()
+  reach('locked')
+  for (let n = 0; n < 140_000; n += 1) importTx.add({ ...BARE, ip: '10.1.0.0', port: 1 + (n % 65_535) })
+  reach('written')
+  await importTx.commit()
+  reach('committed')`
+
+test.each(MODES)(
+  'an import that is killed leaves the list as it was before or as it is after: %s',
+  mode => {
+    for (const step of ['begun', 'locked', 'written', 'committed']) {
+      const dir = temporaryDirectory()
+      const list = open(dir)
+      load(list, [FULL])
+      const before = stored(list)
+      const run = [process.execPath, '-e', IMPORTING, dir, mode, step]
+      expect(Bun.spawnSync(run, { cwd: ROOT }).signalCode).toBe('SIGKILL')
+      const after = stored(list)
+      if (step !== 'committed') expect([step, after]).toEqual([step, before])
+      else expect(after).toHaveLength(65_535 + (mode === 'replace' ? 0 : 1))
+      expect(load(list, [{ ...BARE, ip: '10.9.9.9' }])).toMatchObject({ added: 1 })
+    }
+  },
+)
 
 test('an import into a file that was removed fails', () => {
   const list = open(temporaryDirectory())

@@ -7,12 +7,12 @@ import fc from 'fast-check'
 import { bodyOf, createAnswerRenderer } from '../../../src/api/answer.ts'
 import type { Query } from '../../../src/api/query.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import { AT, type Found } from '../../../src/proxies/row.ts'
+import type { Found } from '../../../src/proxies/row.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { createCities } from '../../../src/sqlite/proxies/cities.ts'
 import { compileFilter, createStatements } from '../../../src/sqlite/proxies/filter-sql.ts'
 import { createHotRows } from '../../../src/sqlite/proxies/hot-rows.ts'
-import { createBoundedSelect, QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/select.ts'
+import { QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/select.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -25,90 +25,6 @@ function open(dir: string | null): List {
 afterAll(cleanUp)
 
 const AT_T0 = { nowMs: T0, addressBits: 32 } as const
-/** Entries of each branch that a quick select may read here. */
-const FEW = 7
-
-/** A row of the property: its `n` is its place among addresses. */
-type BranchRow = { n: number; age: number; pingMs: number; country: string; type: string }
-/** Four branches: as many as are read together. */
-const BRANCHES = ['DE', 'FR', 'RU', 'US']
-
-/** Few check times and pings, so that many rows share both; the branches differ in length. */
-const someBranchRows: fc.Arbitrary<BranchRow[]> = fc
-  .array(
-    fc.record({
-      age: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 12 })),
-      pingMs: fc.integer({ min: 0, max: 1 }),
-      country: fc.constantFrom('DE', 'DE', 'DE', 'DE', 'FR', 'FR', 'RU', 'US'),
-      type: fc.constantFrom('http', 'http', 'socks5'),
-    }),
-    { minLength: 20, maxLength: 60 },
-  )
-  .map(rows => rows.map((row, i) => ({ ...row, n: i + 1 })))
-
-const someBranches = fc.record({
-  countries: fc.subarray(BRANCHES, { minLength: 1 }),
-  types: fc.constantFrom<Filter['types']>([], ['http'], ['socks5']),
-  pingMaxMs: fc.constantFrom(null, 0),
-  ageMaxSeconds: fc.integer({ min: 0, max: 12 }),
-  most: fc.integer({ min: 1, max: 9 }),
-})
-type Branches = typeof someBranches extends fc.Arbitrary<infer B> ? B : never
-
-/** What a filter finds, and whether a quick select must find it, in plain array code. */
-function expected(rows: readonly BranchRow[], { most, countries, ...filter }: Branches) {
-  const { types, pingMaxMs, ageMaxSeconds } = filter
-  const inOrder = rows.toSorted((a, b) => a.age - b.age || a.pingMs - b.pingMs || a.n - b.n)
-  const matches = ({ type, pingMs, age }: BranchRow): boolean =>
-    age <= ageMaxSeconds &&
-    pingMs <= (pingMaxMs ?? pingMs) &&
-    (types.length === 0 || types.some(name => name === type))
-  const mustFind = countries.every(country => {
-    const entries = inOrder.filter(row => row.country === country)
-    const isWhole = (entries[FEW]?.age ?? Infinity) > ageMaxSeconds
-    return isWhole || entries.slice(0, FEW).filter(matches).length >= most
-  })
-  const found = inOrder.filter(row => countries.includes(row.country) && matches(row))
-  return { found: found.slice(0, most).map(({ n }) => n), mustFind }
-}
-
-/** A bounded select of a list; it gives the places of rows. */
-function boundedSelect(rows: readonly BranchRow[]) {
-  const list = openList(null)
-  fillList(
-    list,
-    rows.map(({ n, pingMs, ...row }) => ({ ip: `10.0.0.${n}:80`, ping: pingMs / 1000, ...row })),
-  )
-  const cities = createCities(list.db)
-  const select = createBoundedSelect(createStatements(list.db), FEW)
-  return {
-    close: list.close,
-    find({ most, ...filter }: Branches & Pick<Partial<Filter>, 'sort'>): number[] | null {
-      const found = select(compileFilter({ ...NO_FILTER, ...filter }, AT_T0, cities), most)
-      return found?.map(row => Math.floor(row[AT.id] / 65536) & 255) ?? null
-    },
-  }
-}
-
-test('several branches are found as plain array code finds them, or reading stops at the bound', () => {
-  const outcomes = { found: 0, gaveUp: 0 }
-  const someFilters = fc.array(someBranches, { minLength: 12, maxLength: 12 })
-  fc.assert(
-    fc.property(someBranchRows, someFilters, (rows, filters) => {
-      const { find, close } = boundedSelect(rows)
-      for (const filter of filters) {
-        const { found, mustFind } = expected(rows, filter)
-        const quick = find(filter)
-        expect(quick === null).toBe(!mustFind)
-        if (quick !== null) expect(quick).toEqual(found)
-        outcomes[quick === null ? 'gaveUp' : 'found'] += 1
-      }
-      close()
-    }),
-    { numRuns: 100 },
-  )
-  for (const times of Object.values(outcomes)) expect(times).toBeGreaterThan(50)
-})
 
 test('more records than a quick select gives are too many', () => {
   const list = open(null)
