@@ -74,15 +74,6 @@ describe('a line of a feed', () => {
   test.each(OPTIONS)('%s', (line, options) => {
     expect(one(line)).toMatchObject(options)
   })
-
-  test('several in one text are told apart by their options', () => {
-    const feeds = parse('/a type=http /b\n  http://c/ every=5m replace')
-    expect(feeds.map(({ source, type, everyMs }) => [source, type, everyMs])).toEqual([
-      ['/a', 'http', EVERY_MS],
-      ['/b', undefined, EVERY_MS],
-      ['http://c/', undefined, 5 * MINUTE_MS],
-    ])
-  })
 })
 
 describe('a line of a feed that is wrong', () => {

@@ -105,33 +105,6 @@ describe('a reader finds', () => {
   })
 })
 
-const LISTS: { [what: string]: (records: readonly string[]) => string } = {
-  array: records => `[${records.join(',\n')}]`,
-  object: records => `{${records.map((r, i) => `"1.2.3.${i}:80":${r}`).join(',\n')}}`,
-}
-const plain = (n: number): string => `{"ip":"1.2.3.${n}:80","type":"http"}`
-
-/** The last octet of each row, and `line !` for each broken record. */
-const octets = async (text: string): Promise<string> =>
-  (await found('json', text))
-    .map(item => /1\.2\.3\.(\d)/.exec(shown([item]))?.[1] ?? shown([item]))
-    .join(', ')
-
-describe('a broken record costs one row in', () => {
-  test.each(Object.entries(LISTS))('an %s, however the other records begin', async (_, listOf) => {
-    const place = '"geo":{"city":{"id":1},"of":[{"a":{}}]}'
-    const other = (n: number): string => `{${place},"ip":"1.2.3.${n}:80","type":"http"}`
-    const broken = '{"ip":"1.2.3.1:80","city":"a"b"}'
-    const text = listOf([plain(0), broken, other(2), other(3), '{"type":"http" 1}', plain(5)])
-    expect(await octets(text)).toBe('0, 2 !, 2, 3, 5 !, 5')
-  })
-  test('an object, where an address begins without its quote', async () => {
-    const [first, second, third] = [0, 1, 2].map(n => `"1.2.3.${n}:80":{"type":"http"}`)
-    expect(await octets(`{${first},\n${second?.slice(1)},\n${third}}`)).toBe('0, 2 !, 2')
-    expect(await octets(`{${first},\n${second},\n${third?.slice(1)}}`)).toBe('0, 1, 3 !')
-  })
-})
-
 const RECORDS = [
   { ip: '185.162.7.9:8080', type: 'http', city: 'Берлин 🌍', ping: 0.5, speed: null, smtp: true },
   { ip: '203.0.113.7:1080', type: 'socks5', city: 'a}"b]\\"{c\\', works: '97', filters: {} },
@@ -227,13 +200,4 @@ describe('a reader refuses', () => {
       await expect(reading).rejects.toThrow(new UnusableFile('line 1 is longer than 1 MiB'))
     },
   )
-  const ROWS = { txt: '1.2.3.4:80\n', csv: 'ip\na\n', json: '[{"ip":"a"}]', ndjson: '{"ip":"a"}' }
-  test.each(Object.entries(ROWS))('%s when its sink fails', async (format, text) => {
-    const fail = (): never => {
-      throw new RangeError('disk full')
-    }
-    const sink = { row: fail, bad: fail }
-    const reading = READERS[format as Format](chunksOf([text]), sink, NAMES)
-    await expect(reading).rejects.toThrow(RangeError)
-  })
 })

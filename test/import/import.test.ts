@@ -313,19 +313,6 @@ describe('an import', () => {
       new RegExp(`^f: cannot be read \\(${reason}\\); nothing was imported$`),
     )
   })
-  /** Lines with an address that a careless pattern reads again from each character. */
-  const SLOW: { [what: string]: string } = {
-    'of at signs': `${'@'.repeat(60_000)}\nhttp://1.2.3.4:80`,
-    'of letters': `${'x'.repeat(60_000)} http://1.2.3.4:80`,
-    'of schemes': `${'x://'.repeat(1_000)} http://1.2.3.4:80`,
-    'of colons': `${'a:'.repeat(30_000)} http://1.2.3.4:80`,
-  }
-  test.each(Object.entries(SLOW))('takes little time for a line %s', async (_, text) => {
-    const seconds = await cpuSeconds(async () => {
-      expect((await imported([sourceOf('f', text)])).proxies).toHaveLength(1)
-    })
-    expect(seconds).toBeLessThan(0.5)
-  })
   const BY_LINE = PARTS_BY_FORMAT.filter(([format]) => format !== 'json')
   test.each(BY_LINE)('reads %s on after a row of megabytes', async (format, [start, good]) => {
     const before = `${start}${good(1)}`

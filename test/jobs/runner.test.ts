@@ -71,48 +71,19 @@ const LOCKED = new StoreError('locked')
 const HALF = EVERY_MS / 2
 /** A step that stops the job. */
 const STOP = Number.NaN
-type Course = { gives: readonly Outcome[]; after: readonly number[]; calls: readonly number[] }
 /** What work gives, and how often it was called after each step of so many milliseconds. */
-const SLICES: { readonly [what: string]: Course } = {
-  'is called now, and once an interval': {
-    gives: [],
-    after: [0, EVERY_MS - 1, 1],
-    calls: [1, 1, 2],
-  },
-  'is called again while more remains, each time in a later turn': {
-    gives: [true, true, true, false],
-    after: [0, 1, 1, 1, HALF],
-    calls: [1, 2, 3, 4, 4],
-  },
-  'starts again at the next interval, and again while more remains then': {
-    gives: [false, true, true],
-    after: [EVERY_MS, 1, 1, HALF],
-    calls: [2, 3, 4, 4],
-  },
-  'ends its round when the first call fails, and the next interval goes on': {
-    gives: [LOCKED, true],
-    after: [1, HALF, HALF - 1, 1],
-    calls: [1, 1, 2, 3],
-  },
-  'ends its round when a later slice fails, and the next interval goes on': {
-    gives: [true, LOCKED, true],
-    after: [1, HALF, HALF - 1, 1],
-    calls: [2, 2, 3, 4],
-  },
-  'is not called after it is stopped': {
-    gives: [],
-    after: [EVERY_MS, STOP, 5 * EVERY_MS],
-    calls: [2, 2, 2],
-  },
-  'is not called after it is stopped while more remains': {
-    gives: [true, true, true],
-    after: [1, STOP, 5 * EVERY_MS],
-    calls: [2, 2, 2],
-  },
-}
+const SLICES: readonly [what: string, gives: Outcome[], after: number[], calls: number[]][] = [
+  ['is called now, and once an interval', [], [0, EVERY_MS - 1, 1], [1, 1, 2]],
+  ['is called in later turns while more remains', [true, true], [0, 1, 1, HALF], [1, 2, 3, 3]],
+  ['starts again at the next interval', [false, true], [EVERY_MS, 1, HALF], [2, 3, 3]],
+  ['goes on after the first call fails', [LOCKED, true], [1, HALF, HALF - 1, 1], [1, 1, 2, 3]],
+  ['goes on after a later one fails', [true, LOCKED], [1, HALF, HALF - 1], [2, 2, 3]],
+  ['is not called after it is stopped', [], [EVERY_MS, STOP, 5 * EVERY_MS], [2, 2, 2]],
+  ['ends while more remains', [true, true, true], [1, STOP, 5 * EVERY_MS], [2, 2, 2]],
+]
 
 describe.each(KINDS)('work in slices that answers %s', kind => {
-  test.each(Object.entries(SLICES))('%s', async (_, { gives, after, calls: expected }) => {
+  test.each(SLICES)('%s', async (_, gives, after, expected) => {
     const { work, calls } = workOf(kind, ...gives)
     const job = inSlices(work)
     const seen: number[] = []
@@ -121,7 +92,7 @@ describe.each(KINDS)('work in slices that answers %s', kind => {
       else await (ms === 0 ? settled() : pass(ms))
       seen.push(calls())
     }
-    expect(seen).toEqual([...expected])
+    expect(seen).toEqual(expected)
     job.stop()
   })
 })

@@ -110,18 +110,6 @@ describe('a token is answered', () => {
     ])
   })
 
-  test('that arrives byte by byte on a half-closed connection', async () => {
-    const judge = await startTestJudge()
-    const token = mint({ size: 100_000 })
-    const socket = connectPlain(judge.port).setNoDelay()
-    const answer = received(socket)
-    for (const byte of request(token)) {
-      await new Promise(resolve => socket.write(byte, resolve))
-    }
-    socket.end()
-    expect(readAnswer(KEYS, token, divide(await answer).body)).toMatchObject({ token })
-  })
-
   test('with the address of its peer, unmapped from IPv6', async () => {
     const listen = { kind: 'tcp', hostname: '::', port: 0 } as const
     const judge = await startTestJudge({ listen })

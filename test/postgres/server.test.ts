@@ -287,17 +287,4 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
       '2 nodes with version 12 of the list',
     )
   })
-
-  test('needs a database, which holds something of proxylist', async () => {
-    const env = { PROXYLIST_DATABASE: server.url('postgres') }
-    expect(await proxylist(['nodes', '--json'], { env })).toMatchObject({
-      exitCode: 1,
-      stdout: '',
-      stderr:
-        `proxylist: the database 127.0.0.1:${server.port}/postgres holds nothing of proxylist yet; ` +
-        'serve, restore, import or keys add makes its schema\n',
-    })
-    const stderr = 'proxylist: name the database with --database\n'
-    expect(await proxylist(['nodes'])).toMatchObject({ exitCode: 2, stderr })
-  })
 })

@@ -118,20 +118,6 @@ test.skipIf(!HAS_POSTGRES)('two requests that are given back, each at its instan
 })
 
 test.skipIf(!HAS_POSTGRES)(
-  'the requests of one turn are admitted in order of arrival',
-  async () => {
-    const callers = ['k1', 'k2', 'k3'].map(id => regular({ ...burst(6, 60), daily: 6 }, id))
-    const batch = [...callers, ...callers].flatMap(admission)
-    const admitted = async () => (await decideAll(nodes[0] as Usages, batch)).map(outcomeOf)
-    const allAdmitted = batch.map(() => 'ok' as const)
-    expect([await admitted(), await admitted()]).toEqual([allAdmitted, allAdmitted])
-    for (const caller of callers) await nodes[0]?.admit(admission(caller))
-    expect(await admitted()).toEqual(batch.map((_, n) => (n < callers.length ? 'ok' : 'window')))
-    expect(await admitted()).toEqual(batch.map(() => 'window'))
-  },
-)
-
-test.skipIf(!HAS_POSTGRES)(
   'a row that somebody keeps locked fails what needs it soon, and nothing that comes later',
   async () => {
     await admit(temp('t1'))

@@ -9,10 +9,8 @@ import type { Admission } from '../../../src/access/rate-limit.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/lib/time.ts'
 import { ACCESS_SCRIPTS } from '../../../src/sqlite/access/file.ts'
-import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
-import { openRegistry } from '../../../src/sqlite/stores.ts'
-import { addKeys, T0 } from '../../support/fixtures.ts'
-import { burst, DEMO, IP, openUsage, regular, TODAY } from '../../support/limits.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { DEMO, openUsage, TODAY } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -79,43 +77,6 @@ describe('the snapshot', () => {
     const demo = `["demo","2001:db8:0:0::/64",1,[${T0 + 2}]]`
     expect(chunksIn(db)).toEqual([[0, 2, `[${a},["key","b",1,[${T0}]],${demo}]`]])
   })
-})
-
-test('at its end a server writes the chunks that are far behind, while others admit requests', () => {
-  const dir = temporaryDirectory()
-  const options = { chunks: 20, chunkChars: 1e9 }
-  const { usage: other } = openUsage(dir, options, { ...LOCK_WAIT, msMax: 0 })
-  let pauses = 0
-  function pause(): void {
-    pauses += 1
-    other.admit([of('other', T0 + pauses * MINUTE_MS)])
-  }
-  const { db, usage, close } = openUsage(dir, options, { ...LOCK_WAIT, pause })
-  for (let n = 0; n < 200; n += 1) usage.admit([of(`${n}`)])
-  usage.fold()
-  expect(chunksIn(db)).toEqual([])
-  usage.admit([of('a'), of('b')])
-  usage.fold()
-  expect([chunksIn(db).length, pauses]).toEqual([20, 20])
-  db.run(`update batches set admissions = 'unreadable' where id <= 200`)
-  close()
-  const { read } = openUsage(dir, options)
-  for (const id of ['0', '4', 'a', 'b']) expect(read(keySubject(id)).admissions).toEqual([T0])
-})
-
-test('what other servers have admitted is read before the lock is taken, not while others wait for it', () => {
-  const dir = temporaryDirectory()
-  const { db, usage: other } = openUsage(dir)
-  const pause = (): void => {
-    db.run("update batches set admissions = 'unreadable' where id < (select max(id) from batches)")
-    db.run('commit')
-  }
-  const { usage } = openUsage(dir, {}, { ...LOCK_WAIT, pause })
-  usage.admit([of('a')])
-  for (let n = 0; n < 3; n += 1) other.admit([of(`${n}`)])
-  db.run('begin immediate')
-  expect(usage.admit([of('0')])).toMatchObject([{ kind: 'admitted' }])
-  expect(usage.usagesOf([keySubject('0')])).toMatchObject([{ admissions: [T0, T0] }])
 })
 
 describe('chunks', () => {
@@ -202,29 +163,6 @@ describe('a migration from schema 1', () => {
 })
 
 describe('a start', () => {
-  test('reads snapshot and log: the requests of the day of each key are listed', () => {
-    const dir = temporaryDirectory()
-    const plans = { free: burst(9, 60) }
-    const ids = addKeys(
-      dir,
-      plans,
-      ['k-1', 'k-2', 'k-3'].map(key => ({ key, plan: 'free' })),
-      T0,
-    )
-    const { admit, close } = openUsage(dir, { chunkChars: 100 })
-    for (const [n, id] of ids.entries()) {
-      for (let i = 0; i < n * 3; i += 1) admit(regular({}, id), IP, T0 + i)
-    }
-    close()
-    const registry = openRegistry(dir)
-    const listed = (nowMs: number) =>
-      ids.map(id => registry.keys.list(nowMs).find(key => key.id === id)?.requestsToday)
-    expect(listed(T0)).toEqual([0, 3, 6])
-    expect(listed(T0 + DAY_MS)).toEqual([0, 0, 0])
-    expect(listed(T0 - DAY_MS)).toEqual([0, 3, 6]) // the clock was set back
-    registry.close()
-  })
-
   test.each([
     [`update batches set admissions = substr(admissions, 2)`],
     [`update batches set admissions = replace(admissions, 'key', 'kex')`],

@@ -16,7 +16,7 @@ import {
 } from '../../../src/proxies/proxy.ts'
 import { ROW_COLUMNS, type Row } from '../../../src/proxies/row.ts'
 import type { FindOptions, ImportMode } from '../../../src/proxies/store.ts'
-import { typeBits, typesOf } from '../../../src/proxies/types.ts'
+import { typesOf } from '../../../src/proxies/types.ts'
 import { ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/filter-sql.ts'
 import { createListStore, type ListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
@@ -52,14 +52,6 @@ const word = (addresses: readonly string[]): string =>
     .map(address => LETTERS[Number(/\.(\d+):/.exec(address)?.[1]) - 1])
     .sort()
     .join('')
-
-const MIXED: readonly TestRow[] = [
-  row('a', { type: 'http', anon: 'transparent', ping: 0.1, speed: 0, works: 0, country: 'DE' }),
-  row('b', { type: 'https', anon: 'anonymous', ping: 0.2, speed: 100, works: 50, country: 'RU' }),
-  row('c', { type: 'socks4', anon: 'elite', ping: 0.3, speed: 200, works: 99, country: 'US' }),
-  row('d', { type: 'socks5', anon: 'elite', ping: 0, speed: 201, works: 100, country: 'DE' }),
-  row('e', { type: 'http' }), // all unknown
-]
 
 const NAMED: readonly TestRow[] = [
   row('a', { city: 'Москва', city_en: 'Moscow' }),
@@ -143,79 +135,6 @@ test('addresses and ports have their whole range, and a duration any length', ()
     }
     expect(select(list, { filter: { address, port: 80 } })).toEqual([])
   }
-})
-
-describe('a record', () => {
-  test('is given back whole', () => {
-    const list = listOf([
-      {
-        ...{ ip: '185.162.7.9:8080', ip_out: '2001:db8::7', type: 'socks5', anon: 'elite' },
-        ...{ speed: 999_999_999_999_999, ping: 0.532, country: 'DE', city: 'Кёльн', age: 7 },
-        ...{ city_en: 'Cologne', works: 97, telegram: true, 'the service': true },
-      },
-    ])
-    expect(find(list, ANY, AT_T0)).toEqual([
-      {
-        ...{
-          ip: '185.162.7.9',
-          port: 8080,
-          ipOut: '2001:db8::7',
-          types: typeBits(['socks5']),
-          anon: 'elite',
-        },
-        ...{ speed: 999_999_999_999_999, pingMs: 532, checkedAt: NOW - 7, country: 'DE' },
-        ...{ city: 'Кёльн', cityEn: 'Cologne', works: 97 },
-        services: new Set(['telegram', 'provider'] as const),
-      },
-    ])
-  })
-  test('says unknown where nothing is known', () => {
-    expect(find(listOf([row('a')]), ANY, { ...AT_T0, addressBits: 16 })).toEqual([
-      {
-        ...{
-          ip: '10.0.0.1',
-          port: 80,
-          ipOut: '',
-          types: typeBits(['http']),
-          anon: '',
-          speed: null,
-        },
-        ...{ pingMs: null, checkedAt: NOW, country: '', city: '', cityEn: '', works: null },
-        services: new Set(),
-      },
-    ])
-  })
-})
-
-/** 1,152 filters, no two of which can share a statement. */
-function manyShapes(): Partial<Filter>[] {
-  const types = [[], ['http'], ['http', 'https']] as const
-  const anons = [[], ['transparent'], ['transparent', 'elite'], ANONS] as const
-  const countries = [[], ['DE'], ['DE', 'FR']] as const
-  const bounds = Array.from({ length: 32 }, (_, bits) => ({
-    pingMaxMs: bits & 1 ? 100 : null,
-    speedMin: bits & 2 ? 0 : null,
-    worksMin: bits & 4 ? 0 : null,
-    port: bits & 8 ? 80 : null,
-    count: bits & 16 ? 9 : null,
-  }))
-  return bounds
-    .flatMap(filter => types.map(types => ({ ...filter, types })))
-    .flatMap(filter => anons.map(anons => ({ ...filter, anons })))
-    .flatMap(filter => countries.map(countries => ({ ...filter, countries })))
-}
-
-describe('more shapes of filters than statements are kept', () => {
-  const list = listOf(MIXED)
-  test('are all answered as what they say, again, in another order', () => {
-    const rows = find(list, { ...ANY, ageMaxSeconds: NOW }, AT_T0)
-    const filters = manyShapes()
-    expect(filters.length).toBeGreaterThan(1000)
-    for (const filter of [...filters, ...filters.toReversed()]) {
-      const full = { ...ANY, ...filter }
-      expect(select(list, { filter })).toEqual(model(rows, full, AT_T0).map(addressText))
-    }
-  })
 })
 
 test('shifting checks moves every check by so many seconds, either way', () => {

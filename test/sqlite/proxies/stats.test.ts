@@ -331,26 +331,6 @@ describe('a failure', () => {
     expect(String(failures)).toInclude('is missing')
   })
 
-  test('is over when the list is back', async () => {
-    const { file, answer, close } = sourceOf()
-    renameSync(file, `${file}.away`)
-    await expect(answer(asking({}))).rejects.toBeInstanceOf(StoreError)
-    renameSync(`${file}.away`, file)
-    expect(parsed(await answer(asking({}))).total).toBe(ROWS.length)
-    close()
-  })
-
-  test('that the list must not be shown any more throws away what was made of it', async () => {
-    const failure = new StoreError('the list was replaced')
-    const { answer, failures } = sourceOf({
-      verify() {
-        throw failure
-      },
-    })
-    await expect(answer(asking({}))).rejects.toBe(failure)
-    expect(failures).toEqual([failure])
-  })
-
   test('to end in time ends the worker', async () => {
     const { answer, failures } = sourceOf({
       later(run, ms) {
