@@ -198,15 +198,6 @@ describe('a refund', () => {
     return decision.kind === 'admitted' ? decision.instants : []
   }
 
-  test('leaves window and day as they were; refunds of one turn are one batch', async () => {
-    const world = countedAccess()
-    const sent = [await admit(world, T0), await admit(world, T0), await admit(world, T0 + 1)]
-    const refund = (instants: number[]) => world.access.refund(unwaited(), FIVE, IP, instants)
-    await Promise.all(sent.slice(0, 2).map(refund))
-    expect(world.counts.refund).toBe(1)
-    expect(world.read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
-  })
-
   test('that the store cannot write is rejected, and the request stays counted', async () => {
     const world = countedAccess()
     const instants = await admit(world, T0)

@@ -69,14 +69,4 @@ describe('shownPrefix', () => {
   ])('of %j is %j', (key, shown) => {
     expect(shownPrefix(key)).toBe(shown)
   })
-
-  test('is a beginning of the key, of at most eight letters and a third of it', () => {
-    fc.assert(
-      fc.property(fc.string(), key => {
-        const shown = shownPrefix(key)
-        expect(key.startsWith(shown)).toBe(true)
-        expect(shown.length).toBeLessThanOrEqual(Math.min(8, key.length / 3))
-      }),
-    )
-  })
 })

@@ -1,17 +1,8 @@
 /** Tests of single connections: handshakes, ends, local failures; and of the HTTP parser. */
-import { afterEach, describe, expect, spyOn, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { createSecureContext, createServer, TLSSocket } from 'node:tls'
 import fc from 'fast-check'
-import {
-  type Call,
-  CONNECT_MS_MAX,
-  dial,
-  FIRST_BYTE_MS_MAX,
-  type Trust,
-} from '../../src/checker/dial.ts'
+import { type Call, CONNECT_MS_MAX, dial, FIRST_BYTE_MS_MAX } from '../../src/checker/dial.ts'
 import {
   createResponseReader,
   done,
@@ -20,12 +11,10 @@ import {
   type ParseResult,
   type Reader,
 } from '../../src/checker/response.ts'
-import type { CertificateFiles } from '../../src/judge/certificate.ts'
 import { type Behaviour, startProxy } from '../support/fake-proxies.ts'
-import { AUTHORITY, CERTIFICATES } from '../support/judge.ts'
 import { handTimers } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
-import { cleanUp, onCleanUp } from '../support/temporary.ts'
+import { cleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 import { HANGING } from './proxy-behaviours.ts'
 
@@ -148,41 +137,6 @@ describe('a connection', () => {
     timers.pass(CONNECT_MS_MAX)
     expect(await dialed).toMatchObject({ kind: 'failed', reason: 'timeout', isConnected: false })
     expect(timers.size()).toBe(0)
-  })
-
-  test('resumes a TLS session, and only with the same server', async () => {
-    const reused: boolean[] = []
-    const serve = async ({ cert, key }: CertificateFiles): Promise<number> => {
-      const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, client => {
-        reused.push(client.isSessionReused())
-        client.on('error', () => {}).end('done.')
-      })
-      onCleanUp(() => void server.close())
-      return new Promise(resolve =>
-        server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port)),
-      )
-    }
-    const tls: Trust = {
-      authorities: createSecureContext({ ca: readFileSync(AUTHORITY) }),
-      session: null,
-    }
-    const context = { later: handTimers().later, elapsedMs: () => 0, userAgent: '' }
-    const ask = (port: number, trust: Trust): ReturnType<typeof dial> => {
-      const call = { to: { ip: '127.0.0.1', port }, open: helloUntil('.'), tls: trust }
-      return dial({ ...CALL, type: 'none', ...call }, context, DEADLINE_MS)
-    }
-    const { judge, selfSigned, otherName } = CERTIFICATES
-    const [port, ...middles] = await Promise.all([judge, selfSigned, otherName].map(serve))
-    if (port === undefined) throw new Error('there is no judge')
-    using looks = spyOn(TLSSocket.prototype, 'getPeerCertificate')
-    for (const trust of [tls, tls, { ...tls, session: null }]) {
-      expect(await ask(port, trust)).toMatchObject({ kind: 'done', value: 'done.' })
-    }
-    expect(reused).toEqual([false, true, false])
-    expect(looks).toHaveBeenCalledTimes(2)
-    for (const middle of middles) {
-      expect(await ask(middle, tls)).toMatchObject({ kind: 'failed', reason: 'intercepted' })
-    }
   })
 
   test('fails locally when the descriptor table is full', async () => {

@@ -465,19 +465,6 @@ describe('an only feed that replaces', () => {
   })
 })
 
-test('after a feed that replaced the list, another is imported again although it has not changed', async () => {
-  const fetcher = createFetcher()
-  const [one, two] = [join(fetcher.dir, '1.txt'), join(fetcher.dir, '2.txt')]
-  writeFileSync(one, lines(3))
-  writeFileSync(two, lines(2, 100))
-  const counts: number[] = []
-  for (const line of [one, `${two} replace`, one, `${one} replace`, `${two} replace`]) {
-    await fetcher.fetch(line)
-    counts.push(fetcher.rowCount())
-  }
-  expect(counts).toEqual([3, 2, 5, 3, 2])
-})
-
 test('content that is imported again keeps the time of its first import, so that its rows do not seem fresh', async () => {
   const fetcher = createFetcher()
   const file = join(fetcher.dir, '1.txt')
@@ -516,19 +503,6 @@ describe('after an import of somebody else', () => {
     expect(fetcher.rowCount()).toBe(6)
     await fetch('', fetcher.notImported)
     await fetcher.fetch(file, fetcher.notImported)
-  })
-
-  test('an only feed that replaces removes what that added, however much it is', async () => {
-    const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(300)))
-    await fetch('replace')
-    await fetcher.importLines(lines(700, 300))
-    expect(fetcher.rowCount()).toBe(1000)
-    expect(await fetch('replace')).toMatchObject({ error: '', rows: 300 })
-    expect(fetcher.rowCount()).toBe(300)
-    await fetcher.importLines(lines(700, 300))
-    server.answers['/a'] = reply(200, {}, lines(100))
-    expect((await fetch('replace')).error).toBe('would shrink the list from 300 rows to 100')
-    expect(fetcher.rowCount()).toBe(1000)
   })
 })
 

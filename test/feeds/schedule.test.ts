@@ -141,15 +141,6 @@ describe('feeds that change while the server runs', () => {
     await pass(MINUTE_MS)
     expect(sources().sort()).toEqual(['/b', '/c', '/d'])
   })
-
-  test('end the attempt with their former options', async () => {
-    const job = await start('/a')
-    const [former] = running
-    job.change('/a type=http')
-    await passTurns()
-    expect(former?.isEnded).toBeTrue()
-    expect(running.map(({ feed }) => feed.type)).toEqual(['http'])
-  })
 })
 
 describe('a server says', () => {

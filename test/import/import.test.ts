@@ -7,18 +7,14 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import fc from 'fast-check'
 import type { Format } from '../../src/import/formats.ts'
 import { type ImportObserver, importSources, shrinkProblem } from '../../src/import/import.ts'
 import { HEAD_LENGTH } from '../../src/import/reader.ts'
 import { CommandError } from '../../src/lib/errors.ts'
-import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
-import { cityIn, type IncomingProxy, SERVICES } from '../../src/proxies/proxy.ts'
-import { bestOf, typeBits } from '../../src/proxies/types.ts'
-import { T0 } from '../support/fixtures.ts'
-import { anyIncoming, NOW, stripped } from '../support/incoming.ts'
+import type { IncomingProxy } from '../../src/proxies/proxy.ts'
+import { bestOf } from '../../src/proxies/types.ts'
+import { NOW } from '../support/incoming.ts'
 import { ROOT } from '../support/program.ts'
-import { createRenderer } from '../support/render.ts'
 import { DEFAULTS, imported, sourceOf } from './imported.ts'
 
 const VECTORS = join(ROOT, 'test/fixtures/vectors')
@@ -349,47 +345,6 @@ describe('an import', () => {
     const outcome = imported([{ name: 'f', bytes: broken() }], { format })
     await expect(outcome).rejects.toThrow('EIO')
   })
-})
-
-const OF_A_CITY: Filter = { ...EVERYTHING, cities: ['{"data":['] }
-const AS_JSON = { kind: 'json', isDownload: false, line: null, fields: null } as const
-const someAnswer = () =>
-  fc.record({
-    proxies: fc.uniqueArray(anyIncoming().map(stripped), {
-      selector: ({ ip, port }) => `${ip}:${port}`,
-      minLength: 1,
-      maxLength: 6,
-    }),
-    lang: fc.constantFrom('ru', 'en'),
-    kind: fc.constantFrom('json', 'csv', 'ndjson'),
-    shape: fc.constantFrom('array', 'object'),
-    splitIp: fc.boolean(),
-    wrap: fc.boolean(),
-    pretty: fc.boolean(),
-    provider: fc.constantFrom('the service', 'acme', 'яндекс почта'),
-    chunkSize: fc.integer({ min: 1, max: 5000 }),
-  })
-
-test('property: an API response has the records that it was rendered from, in chunks of any size', async () => {
-  await fc.assert(
-    fc.asyncProperty(someAnswer(), async answer => {
-      const { proxies, lang, provider, chunkSize, ...form } = answer
-      const output = { ...AS_JSON, ...form }
-      const text = createRenderer(provider)(proxies, { ...OF_A_CITY, lang }, output, T0)
-      const defaults = { ...DEFAULTS, provider }
-      const outcome = await imported([sourceOf('answer', text, chunkSize)], { defaults })
-      expect(outcome.rejected).toEqual([])
-      expect(outcome.ignored).toEqual([])
-      const expected = proxies.map(proxy => ({
-        ...proxy,
-        city: cityIn(lang, { name: proxy.city, nameEn: proxy.cityEn }),
-        types: typeBits([bestOf(proxy.types)]),
-        ...{ cityEn: '', servicesStated: new Set(SERVICES) },
-      }))
-      expect(outcome.proxies).toEqual(expected)
-    }),
-    { numRuns: 300 },
-  )
 })
 
 const AS_FILE: readonly [what: string, toData: (text: string) => string | Uint8Array][] = [

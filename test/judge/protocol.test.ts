@@ -41,17 +41,6 @@ describe('a token', () => {
     )
   })
 
-  test('is another one at each check, and of each proxy', () => {
-    const random = new Uint8Array(10)
-    const minted = [mint(), mint(), mint({ address: '192.0.2.1:81' })]
-    expect(new Set(minted).size).toBe(3)
-    const request = { timeMs: T0, kind: 'plain', size: 0 } as const
-    const [one, other] = ['192.0.2.1:80', '192.0.2.1:81'].map(address =>
-      mintToken(KEYS, { ...request, address }, random),
-    )
-    expect(one).not.toBe(other)
-  })
-
   test('with any character changed is none', () => {
     const token = mint({ size: 65_536 })
     const accepted = Array.from(token, (_, at) =>

@@ -116,21 +116,6 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
     await connection.close()
   })
 
-  test('a connection that waits for any time is given up by who knows better', async () => {
-    const connection = open(600_000)
-    const pid = await pidOf(connection)
-    process.kill(pid, 'SIGSTOP')
-    try {
-      const failed = failureOf(pidOf(connection))
-      connection.renew()
-      expect((await failed).failure).toBeInstanceOf(UnknownOutcome)
-      expect(await pidOf(connection)).not.toBe(pid)
-    } finally {
-      process.kill(pid, 'SIGCONT')
-    }
-    await connection.close()
-  })
-
   test('a whole server that is stopped is given up, and right again soon after it goes on', async () => {
     const connection = open(TIMEOUT_MS)
     const pids = [await pidOf(connection), server.pid()]

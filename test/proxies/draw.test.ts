@@ -19,14 +19,6 @@ describe('a draw', () => {
     )
   })
 
-  test.each([0, 1 - 2 ** -53])('is right where chance always says %p', chance => {
-    for (const size of [1, 2, 7, 1_000_003]) {
-      const drawn = draw(IDS, size, 5, () => chance)
-      expect(new Set(drawn).size).toBe(Math.min(size, 5))
-      expect(Math.max(...drawn)).toBeLessThan(size)
-    }
-  })
-
   test('gives every choice in every order as often as another', () => {
     const random = randomOf(7, 'uniform')
     const ROUNDS = 60_000
@@ -39,13 +31,6 @@ describe('a draw', () => {
     const expected = ROUNDS / 60
     const chiSquare = [...seen.values()].reduce((sum, n) => sum + (n - expected) ** 2 / expected, 0)
     expect(chiSquare).toBeLessThan(98.3) // 59 degrees of freedom: a thousandth of uniform draws
-  })
-
-  test('of one among a million reaches the first and the last tenth', () => {
-    const random = randomOf(3, 'wide')
-    const drawn = Array.from({ length: 200 }, () => draw(IDS, 1_000_000, 1, random)[0] ?? -1)
-    expect(Math.min(...drawn)).toBeLessThan(100_000)
-    expect(Math.max(...drawn)).toBeGreaterThanOrEqual(900_000)
   })
 })
 

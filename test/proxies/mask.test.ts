@@ -18,8 +18,6 @@ const maskIp = (ipOut: string): string => masked({ ...berlin, ipOut })?.ipOut ??
 describe('an outgoing address', () => {
   const masks = [
     ['185.162.7.9', '185.162.0.0'],
-    ['10.0.0.0', '10.0.0.0'],
-    ['255.255.255.255', '255.255.0.0'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8::'],
     ['2001:db8::1', '2001:db8::'],
     ['', ''], // an unknown ip_out stays unknown
@@ -38,11 +36,6 @@ describe('maskRow', () => {
   test('hides the last two octets of both addresses and nothing else', () => {
     const hidden = { ...berlin, ip: '185.162.0.0', ipOut: '185.162.0.0' }
     expect(masked(berlin)).toEqual(hidden)
-  })
-  test('changes a copy', () => {
-    const [row] = foundOf([berlin]).rows
-    if (row) maskRow(row)
-    expect(row).toEqual(foundOf([berlin]).rows[0])
   })
 })
 

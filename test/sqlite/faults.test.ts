@@ -5,7 +5,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { chownSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { chownSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
@@ -82,23 +82,6 @@ describe.each(REMOVALS)('after %s', (_, remove) => {
 })
 
 describe('a list that is damaged before the start', () => {
-  test.each([
-    ['pages overwritten', overwriteRoots],
-    ['a truncation', (file: string) => truncateSync(file, statSync(file).size / 2)],
-  ] as const)('by %s is never served', async (_, damage) => {
-    const dir = dataDirectory(ROWS)
-    damage(join(dir, PROXY_FILE))
-    const server = await startChild(dir)
-    while (sentences(server, 'is damaged').length === 0) {
-      expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
-    }
-    expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
-    expect(await replaceList(dir)).toMatchObject({ exitCode: 0 })
-    await until(server, NEW_ANSWER)
-    await server.stop()
-    expect(sentences(server, 'is damaged')).toHaveLength(1)
-  })
-
   test('is refused by list and import, except with --replace, which says so', async () => {
     const dir = dataDirectory(ROWS)
     overwriteRoots(join(dir, PROXY_FILE))

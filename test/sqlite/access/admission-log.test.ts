@@ -67,18 +67,6 @@ describe('the length of the log', () => {
   })
 })
 
-describe('the snapshot', () => {
-  test('has chunks of subjects, with what a limit counts of each', () => {
-    const { db, usage, admit } = openUsage(null, { chunks: 1, chunkChars: 120 })
-    usage.admit([of('a'), of('b'), of('a', T0 + 1)])
-    expect(chunksIn(db)).toEqual([])
-    admit(DEMO, '2001:db8::1', T0 + 2)
-    const a = `["key","a",2,[${T0},1]]`
-    const demo = `["demo","2001:db8:0:0::/64",1,[${T0 + 2}]]`
-    expect(chunksIn(db)).toEqual([[0, 2, `[${a},["key","b",1,[${T0}]],${demo}]`]])
-  })
-})
-
 describe('chunks', () => {
   test('are the same in all versions: 256, by this hash', () => {
     const { db, usage, prune } = openUsage()

@@ -9,10 +9,7 @@ import { consumptionOf, keySubject } from '../../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, unusedDay } from '../../../src/access/history.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
 import { DAY_MS } from '../../../src/lib/time.ts'
-import { openAccessFile } from '../../../src/sqlite/access/file.ts'
-import { createUsageStore } from '../../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
-import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { dayWith, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -33,21 +30,6 @@ describe('access.db', () => {
     expect(() => usage.probe()).toThrow(/readonly/)
     db.run('pragma query_only = off')
     expect(() => usage.probe()).not.toThrow()
-  })
-
-  test('is written by every probe, not by the first alone', () => {
-    const file = join(temporaryDirectory(), ACCESS_FILE)
-    const [probing, watching] = [openAccessFile(file, { isServer: true }), openAccessFile(file)]
-    const usage = createUsageStore(probing)
-    const version = dataVersionOf(watching)
-    const seen = [version()]
-    for (const _ of [1, 2, 3]) {
-      usage.probe()
-      seen.push(version())
-    }
-    expect(new Set(seen).size).toBe(4)
-    probing.close()
-    watching.close()
   })
 })
 

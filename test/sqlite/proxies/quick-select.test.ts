@@ -1,17 +1,10 @@
-/**
- * Quick selects: what they find in several branches, by SQL and among the rows in memory; that they read a bounded
- * part of the list, and forget what they know of it when it changes.
- */
+/** Quick selects of a server: what they find while another connection changes the list, and how much they give. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { bodyOf, createAnswerRenderer } from '../../../src/api/answer.ts'
 import type { Query } from '../../../src/api/query.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import type { Found } from '../../../src/proxies/row.ts'
-import { dataVersionOf } from '../../../src/sqlite/database.ts'
-import { createCities } from '../../../src/sqlite/proxies/cities.ts'
-import { compileFilter, createStatements } from '../../../src/sqlite/proxies/filter-sql.ts'
-import { createHotRows } from '../../../src/sqlite/proxies/hot-rows.ts'
 import { QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/select.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
@@ -66,90 +59,6 @@ const rowsOf = (n: number, subnet = 1): TestRow[] =>
     country: i % 10 === 9 ? 'FR' : 'DE',
     age: i / 10,
   }))
-
-/** Selects among the rows in memory of a list, and how many rows they read from it. */
-function inMemory(list: List, branchMax = 60_000) {
-  const { all } = createStatements(list.db)
-  const cities = createCities(list.db)
-  let read = 0
-  let version = 1
-  const counted: typeof all = bind => {
-    const rows = all(bind)
-    read += rows.length
-    return rows as never[]
-  }
-  const find = createHotRows({ all: counted }, () => version, dataVersionOf(list.db), branchMax)
-  const whole = (filter: Partial<Filter>) => ({ ...NO_FILTER, ageMaxSeconds: 86_400, ...filter })
-  return {
-    find(filter: Partial<Filter>, most: number): number[] | 'must-stream' | null {
-      const found = find(compileFilter(whole(filter), AT_T0, cities), most)
-      return typeof found === 'object' && found !== null ? found.map(([id]) => id) : found
-    },
-    /** What a full select finds. */
-    full: (filter: Partial<Filter>, count: number): number[] =>
-      list.proxies.findAll({ ...whole(filter), count }, AT_T0).rows.map(([id]) => id),
-    /** The number of rows read since the last call. */
-    read(): number {
-      const rows = read
-      read = 0
-      return rows
-    },
-    change(): void {
-      version += 1
-    },
-  }
-}
-
-const SOCKS5: Partial<Filter> = { types: ['socks5'] }
-const FRENCH: Partial<Filter> = { countries: ['FR'] }
-
-describe('rows in memory', () => {
-  const list = open(null)
-  fillList(list, rowsOf(5000))
-
-  test('are read once for a version of the list, twice as many each time', () => {
-    const world = inMemory(list)
-    for (const _ of [1, 2]) {
-      expect(world.find({}, 5)).toEqual(world.full({}, 5))
-      expect(world.read()).toBe(128)
-      expect(world.find(SOCKS5, 10)).toEqual(world.full(SOCKS5, 10))
-      expect(world.read()).toBe(1024 - 128)
-      expect(world.find(SOCKS5, 9)).toEqual(world.full(SOCKS5, 9))
-      expect(world.read()).toBe(0)
-      expect(world.find(FRENCH, 900)).toEqual(world.full(FRENCH, 900))
-      expect(world.read()).toBe(500) // all there are
-      world.change()
-    }
-  })
-
-  test('are found in another order once all that are young enough are in memory', () => {
-    const world = inMemory(list)
-    for (const sort of ['ping', 'speed', 'works'] as const) {
-      const near = { sort, ageMaxSeconds: 300 }
-      expect(world.find(near, 20)).toEqual(world.full(near, 20))
-      expect(world.find({ ...near, ...SOCKS5 }, 9)).toEqual(world.full({ ...near, ...SOCKS5 }, 9))
-      const two: Partial<Filter> = { ...near, countries: ['DE', 'FR'] }
-      expect(world.find(two, 20)).toEqual(world.full(two, 20))
-    }
-    const short = inMemory(list, 1500)
-    expect(short.find({ sort: 'ping' }, 1)).toBe('must-stream')
-    expect(short.find({ sort: 'ping', ageMaxSeconds: 140 }, 5)).toHaveLength(5)
-  })
-})
-
-test('rows in memory of a list that another connection changes are of one snapshot', () => {
-  const dir = temporaryDirectory()
-  const [writer, reading] = [open(dir), open(dir)]
-  fillList(writer, rowsOf(1500))
-  const world = inMemory(reading)
-  const before = world.full(SOCKS5, 10)
-  expect(world.find(SOCKS5, 10)).toEqual(before)
-  writer.db.run('delete from proxies')
-  fillList(writer, rowsOf(1500, 2))
-  expect(world.find(SOCKS5, 10)).toEqual(before) // the version is not known to be another
-  expect(world.find(SOCKS5, 12)).toBeNull() // this would need rows of the new list
-  expect(world.find(SOCKS5, 12)).toEqual(world.full(SOCKS5, 12))
-})
 
 describe('the server’s selects', () => {
   /** Changes of a list by another connection, each followed by selects in the same turn or later. */

@@ -358,18 +358,6 @@ describe('a failure', () => {
 const rowsOf = (ages: readonly number[]): TestRow[] =>
   ages.map((age, i) => ({ ip: `10.0.${i >> 8}.${i & 255}:80`, type: 'http', age }))
 
-test('half of the rows are newer than the median, or as new', () => {
-  fc.assert(
-    fc.property(fc.array(fc.integer({ min: 0, max: 100 }), { maxLength: 30 }), ages => {
-      const list = listOf(rowsOf(ages))
-      const sorted = ages.toSorted((a, b) => a - b)
-      const age = sorted[Math.floor(ages.length / 2)]
-      expect(list.breakdown(T0).median).toBe(age === undefined ? null : T0 / 1000 - age)
-    }),
-    { numRuns: 30 },
-  )
-})
-
 test('fresh rows are those that a query without time sees', () => {
   const list = listOf(rowsOf([0, 60, 599, 600, 601, 86_400, 10 ** 7]))
   expect(freshRows(list.breakdown(T0))).toBe(4)
