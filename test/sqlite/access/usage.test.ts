@@ -75,6 +75,19 @@ describe('beside a saturated server', () => {
     other.close()
   })
 
+  test('an admission of another server counts that comes while this one waits for the lock', () => {
+    const { other, open } = locked()
+    const { db, usage } = open(() => {
+      other.run(`insert into batches values (1, '[["key","k1",${T0},1,1]]')`)
+      other.run('commit')
+    })
+    db.run('pragma busy_timeout = 0')
+    other.run('begin immediate')
+    const [decision] = usage.admit([{ rules: [RULE], nowMs: T0 }])
+    expect(decision?.limits[0]?.remaining).toBe(1)
+    other.close()
+  })
+
   test('a lock that is kept fails the batch after the time that it may wait, and no later', () => {
     const { other, attempts, open } = locked()
     const { db, usage, read } = open(() => {}, 30)
