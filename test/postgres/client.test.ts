@@ -117,11 +117,6 @@ describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
     },
   )
 
-  test('transactions wait for others, also where they are to be serializable', async () => {
-    const found = await first.query("select current_setting('default_transaction_isolation') as is")
-    expect(found).toEqual([{ is: 'read committed' }])
-  })
-
   test('what is announced is heard', async () => {
     const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
     const listener = createListener(

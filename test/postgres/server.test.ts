@@ -201,34 +201,6 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
   })
 })
 
-test.skipIf(!HAS_POSTGRES)(
-  'a password is changed by a second role, as the manual says, which pg_hba.conf lets in',
-  async () => {
-    const admin = connectTo(server.url('proxylist'))
-    const file = join(server.dir(), 'pg_hba.conf')
-    const before = readFileSync(file, 'utf8')
-    const shipped = readFileSync(join(ROOT, 'data/many-machines/pg_hba.conf'), 'utf8')
-    const here = shipped.replaceAll('10.0.0.0/24', '127.0.0.1/32')
-    writeFileSync(file, `host all postgres 127.0.0.1/32 trust\n${here}`)
-    await admin.query('select pg_reload_conf()')
-    const statusOf = async (role: string, password: string): Promise<number> => {
-      const url = `postgres://${role}:${password}@127.0.0.1:${server.port}/proxylist?sslmode=require`
-      const env = { PROXYLIST_DATABASE: url }
-      return (await proxylist(['plans', 'set', 'standard', '--enabled', 'on'], { env })).exitCode
-    }
-    await admin.query('create role proxylist_2 login in role proxylist')
-    await admin.query(`alter role proxylist_2 password 'second-canary'`)
-    expect(await statusOf('proxylist_2', 'second-canary')).toBe(0)
-    await admin.query('alter role proxylist password null')
-    expect(await statusOf('proxylist', PASSWORDS.proxylist)).toBe(1)
-    await admin.query(`alter role proxylist password '${PASSWORDS.proxylist}'`)
-    expect(await statusOf('proxylist', PASSWORDS.proxylist)).toBe(0)
-    await admin.query('drop role proxylist_2')
-    writeFileSync(file, before)
-    await admin.query('select pg_reload_conf()')
-  },
-)
-
 describe.skipIf(!HAS_POSTGRES)('doctor', () => {
   test('reports a missing right', async () => {
     const owner = connectTo(urlOf('proxylist_owner'))

@@ -102,16 +102,4 @@ describe('the breakdown', () => {
     void at(115)
     expect(attempts()).toEqual([100, 115])
   })
-
-  test('is counted again after a failure, or when the clock was set back', async () => {
-    const { at, attempts, make, fail } = scene()
-    const failed = at(7200)
-    fail()
-    expect(await failed.catch(String)).toBe('Error: no')
-    const again = at(7201)
-    make()
-    expect((await again).rows).toBe(7201)
-    void at(3600)
-    expect(attempts()).toEqual([7200, 7201, 3600])
-  })
 })

@@ -137,15 +137,6 @@ test('addresses and ports have their whole range, and a duration any length', ()
   }
 })
 
-test('shifting checks moves every check by so many seconds, either way', () => {
-  const list = listOf([row('a', { age: 30 }), row('b', { age: 0 })])
-  const ages = () => find(list, ANY, AT_T0).map(({ checkedAt }) => NOW - checkedAt)
-  list.proxies.shiftChecks(20)
-  expect(ages()).toEqual([-20, 10])
-  list.proxies.shiftChecks(-25)
-  expect(ages()).toEqual([5, 35])
-})
-
 /** The filter of contract A4 as plain array code. */
 function model(
   rows: readonly Proxy[],
