@@ -2,7 +2,14 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
-import { hashKey, newKey, newKeyId, shownPrefix } from '../../src/access/key.ts'
+import {
+  hashKey,
+  type ListedKey,
+  newKey,
+  newKeyId,
+  secretEnd,
+  shownPrefix,
+} from '../../src/access/key.ts'
 
 const LETTERS_AND_DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const many = (make: () => string): string[] => Array.from({ length: 500 }, make)
@@ -69,4 +76,9 @@ describe('shownPrefix', () => {
   ])('of %j is %j', (key, shown) => {
     expect(shownPrefix(key)).toBe(shown)
   })
+})
+
+test('an old secret ends with its overlap, or with its key when that is earlier', () => {
+  const end = (expiresAt: number | null) => secretEnd(5, { expiresAt } as ListedKey)
+  expect([null, 4, 6].map(end)).toEqual([5, 4, 5])
 })

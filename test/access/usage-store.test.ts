@@ -134,6 +134,16 @@ function test(name: string, work: (its: World) => Promise<void>): void {
 }
 
 describe('an admission', () => {
+  test('counts for a window less one millisecond, and no longer', async its => {
+    const twice = regular(burst(2, 5))
+    for (const [ms, outcome] of [
+      ...[[0, 'ok'] as const, [1, 'ok'] as const, [4999, 'window'] as const],
+      ...[[5000, 'ok'] as const, [5000, 'window'] as const, [5001, 'ok'] as const],
+    ]) {
+      expect([ms, await its.outcome(twice, T0 + ms)]).toEqual([ms, outcome])
+    }
+  })
+
   test('of a plan with the largest limits counts as every other, alone and in a batch', async its => {
     const caller = regular({ ...burst(1_000, 86_400), daily: LIMIT_MAX })
     expect(await its.outcome(caller, T0)).toBe('ok')

@@ -5,6 +5,10 @@ import { bodyOf, createAnswerRenderer } from '../../../src/api/answer.ts'
 import type { Query } from '../../../src/api/query.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import type { Found } from '../../../src/proxies/row.ts'
+import { dataVersionOf } from '../../../src/sqlite/database.ts'
+import { createCities } from '../../../src/sqlite/proxies/cities.ts'
+import { compileFilter, createStatements } from '../../../src/sqlite/proxies/filter-sql.ts'
+import { createHotRows } from '../../../src/sqlite/proxies/hot-rows.ts'
 import { QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/select.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
@@ -59,6 +63,23 @@ const rowsOf = (n: number, subnet = 1): TestRow[] =>
     country: i % 10 === 9 ? 'FR' : 'DE',
     age: i / 10,
   }))
+
+test('rows in memory are of one snapshot, also when another connection changes the list', () => {
+  const dir = temporaryDirectory()
+  const [writer, reading] = [open(dir), open(dir)]
+  fillList(writer, rowsOf(1500))
+  const filter = { ...NO_FILTER, ageMaxSeconds: 86_400, types: ['socks5'] as const }
+  const find = createHotRows(
+    ...([createStatements(reading.db), () => 1, dataVersionOf(reading.db), 60_000] as const),
+  )
+  const ask = (most: number) => find(compileFilter(filter, AT_T0, createCities(reading.db)), most)
+  const before = ask(10)
+  expect(before).toHaveLength(10)
+  writer.db.run('delete from proxies')
+  fillList(writer, rowsOf(1500, 2))
+  expect(ask(10)).toEqual(before)
+  expect(ask(12)).toBeNull() // this needs rows of the new list
+})
 
 describe('the server’s selects', () => {
   /** Changes of a list by another connection, each followed by selects in the same turn or later. */
