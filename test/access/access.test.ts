@@ -1,6 +1,6 @@
 /**
  * Which keys are valid, and batches of admissions, consumptions and refunds (src/access/access.ts,
- * contract B1, B3, B8), on a real SQLite store. `limits.test.ts` tests the limits.
+ * contract B1, B3, B8), on a real SQLite store. `any-sequence.test.ts` tests the limits.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'

@@ -18,7 +18,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { backUp } from '../../src/sqlite/backup.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { restore } from '../../src/sqlite/restore.ts'
 import { ask } from '../support/answer.ts'
 import { flipLast } from '../support/damage.ts'
@@ -97,7 +98,7 @@ describe('restore', () => {
     expect(server.output()).not.toContain('answering 503')
   })
 
-  test('puts the feeds file of the backup in place, and keeps the one that was there', async () => {
+  test('puts the feeds file in place, and keeps the one that was there with the state of its feeds, which are fetched again', async () => {
     const cwd = temporaryDirectory()
     renameSync(dataDirectory(OLD), join(cwd, 'data'))
     const file = join(cwd, 'data', 'feeds')
@@ -107,10 +108,15 @@ describe('restore', () => {
       stderr: / proxies\.db \(1 proxy\) and feeds\n/,
     })
     writeFileSync(file, '/second\n')
+    const feeds = openFeeds(join(cwd, 'data'))
+    feeds.keepOnly([{ id: '1', shown: '/second' }], T0)
+    feeds.close()
     await forced(cwd)
     expect(readFileSync(file, 'utf8')).toBe('/first\n')
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(readFileSync(join(cwd, keptIn(cwd), 'feeds'), 'utf8')).toBe('/second\n')
+    expect(readdirSync(join(cwd, keptIn(cwd)))).toContain(FEEDS_FILE)
+    expect(readdirSync(join(cwd, 'data'))).not.toContain(FEEDS_FILE)
   })
 
   test('reads from stdin what backup writes to stdout, and says it as JSON', async () => {
