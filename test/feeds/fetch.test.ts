@@ -179,13 +179,6 @@ describe('redirects', () => {
     expect(other.asked[0]?.headers.has('authorization')).toBeFalse()
   })
 
-  test.each([301, 302, 303, 307, 308])('with %d but without Location are named', async status => {
-    const { server, fetch } = await feedOf(reply(status))
-    const { error } = await fetch()
-    expect(error).toBe(`redirects with status ${status}, but not to a URL`)
-    expect(server.asked).toHaveLength(1)
-  })
-
   describe('from the internet', () => {
     /** An attempt at a feed whose name has this address now, and is on the internet as far as it is examined. */
     async function redirected(location: string, addresses: readonly string[] = []) {

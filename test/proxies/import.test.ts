@@ -314,11 +314,6 @@ describe('stale rows', () => {
       ...{ removed: 0, mayRemain: false },
     })
   })
-  test('of an empty list are none', async () => {
-    const opened = open()
-    expect(await opened.removeStale(0, NOW * 1000)).toMatchObject({ removed: 0, mayRemain: false })
-    expect(await opened.extent()).toEqual({ rows: 0, newestMs: null })
-  })
   test('are removed in slices, the oldest first', async () => {
     const opened = open()
     const rows = Array.from({ length: 6001 }, (_, n) => ({

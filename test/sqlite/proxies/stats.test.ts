@@ -182,15 +182,6 @@ describe('a document', () => {
     expect(examples.map(({ speed }) => speed)).toEqual([2 ** 31 - 1])
   })
 
-  test('of an empty list has zeros, and no examples', () => {
-    expect(expectSame(listOf([]), {})).toMatchObject({
-      total: 0,
-      matching: 0,
-      cities: [],
-      examples: [],
-    })
-  })
-
   test('has the totals alone where the others are not shown', () => {
     const list = listOf([{ ip: '192.0.2.1:80', type: 'http' }])
     const document = parsed(createStatsReader(list.db)(asking({}, { part: 'totals' })))
