@@ -13,9 +13,9 @@ import { typeBits } from '../../src/proxies/types.ts'
 import { checkerStatusIn, openCandidates } from '../../src/sqlite/candidates.ts'
 import { openCheckerList } from '../../src/sqlite/checker-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
-import { alive, createWorld, dead } from '../support/checker.ts'
 import { addList, T0 } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { alive, createWorld, dead } from './world.ts'
 
 afterAll(cleanUp)
 

@@ -1,7 +1,7 @@
 /**
  * Admissions in PostgreSQL: one call for a batch. The SQL function `admit` locks the usage of subjects, decides, records
  * the admissions, and returns the usage before them. From that, `rate-limit.ts` decides again, for header fields and
- * refusals; `test/postgres/usage/any-sequence.test.ts` verifies that both agree.
+ * refusals; `test/access/any-sequence.test.ts` verifies that both agree.
  */
 import {
   type Admission,

@@ -19,9 +19,9 @@ import {
 } from '../../src/proxies/proxy.ts'
 import { idOf } from '../../src/proxies/row.ts'
 import { openCandidates } from '../../src/sqlite/candidates.ts'
-import { T0 } from './fixtures.ts'
-import { createRandom } from './random.ts'
-import { onCleanUp } from './temporary.ts'
+import { T0 } from '../support/fixtures.ts'
+import { createRandom } from '../support/random.ts'
+import { onCleanUp } from '../support/temporary.ts'
 
 /** A stopwatch, timers and a clock that a test moves. */
 export function createTime() {
