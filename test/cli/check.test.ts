@@ -23,53 +23,6 @@ const NO_TLS = { cert: '', key: '' }
 const check = (args: readonly string[], cwd?: string) =>
   run([...program(), 'check', ...args], { ...(cwd !== undefined && { cwd }) })
 
-describe('check is wrong usage', () => {
-  const judged = ['--judge', 'http://judge.example.com', '--judge-secret', 'none']
-  test.each([
-    ['without a judge', [], /^proxylist: --judge URL is required; run one .*: proxylist judge\n$/],
-    [
-      'without a contact',
-      judged,
-      /^proxylist: --contact URL is required: owners of checked addresses see it/,
-    ],
-    [
-      'without a secret',
-      ['--judge', 'http://judge.example.com', ...CONTACT],
-      /^proxylist: --judge-secret FILE is required, a copy of the judge's file\n$/,
-    ],
-    [
-      'with a target of no service',
-      [...judged, ...CONTACT, '--target', 'bank=http://a/'],
-      /^proxylist: --target must be one of telegram, avito, google, the service before the =\n$/,
-    ],
-    [
-      'with a judge at a path',
-      ['--judge', 'http://judge.example.com/page'],
-      /^proxylist: --judge must be the URL of a judge, such as /,
-    ],
-    [
-      'with a form of output and a data directory',
-      [...judged, ...CONTACT, '--once', '--get', 'txt', 'addresses.txt'],
-      /^proxylist: --get requires --once FILE without --data\n$/,
-    ],
-    [
-      'with who vouches for the judge in a file of something else',
-      [...judged, ...CONTACT, '--judge-ca', import.meta.path],
-      /^proxylist: \S+check\.test\.ts is not a certificate in PEM\n$/,
-    ],
-    [
-      'with feeds when nothing is remembered',
-      [...judged, ...CONTACT, '--dry-run', '--feeds', 'feeds.txt'],
-      /^proxylist: --feeds requires --data DIR for its state, and excludes --dry-run\n$/,
-    ],
-  ])('%s', async (_, args, stderr) => {
-    const dir = temporaryDirectory()
-    const outcome = await check(['--data', join(dir, 'data'), ...args])
-    expect(outcome).toEqual({ exitCode: 2, stdout: '', stderr: expect.stringMatching(stderr) })
-    expect(readdirSync(dir)).toEqual([])
-  })
-})
-
 /** A judge, proxies that say what they are, and the options of a checker for them. */
 async function startWorld() {
   const dir = temporaryDirectory()

@@ -3,8 +3,8 @@
  * program from source or of the binary.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { afterAll, expect, test } from 'bun:test'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HOUR_MS } from '../../src/lib/time.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
@@ -13,14 +13,13 @@ import { addKeys, T0 } from '../support/fixtures.ts'
 import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
-import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
+import { FEEDS } from './feeds.cases.ts'
 import { LISTS } from './list.cases.ts'
 import { KEYS, PLAN_STEPS, TWINS } from './registry.cases.ts'
 
 afterAll(cleanUp)
 
 testTranscripts('feeds', FEEDS)
-testTranscripts('feeds that are refused', BAD_FEEDS)
 testTranscripts('list', LISTS)
 testTranscripts('keys', KEYS)
 testTranscripts('plans', PLAN_STEPS)
@@ -52,26 +51,6 @@ testTranscripts('console', [
         args: 'console --admin-listen unix:/run/none/admin.sock',
         stdout: urlAt('127.0.0.1:8081'),
         stderr: `the former token is not valid any more\n${hint('unix:/run/none/admin.sock')}from your own machine: ssh -N -L 8081:/run/none/admin.sock USER@HOST, then open:\n`,
-      },
-      {
-        args: 'console --admin-listen 127.0.0.1:0',
-        exitCode: 2,
-        stderr: 'proxylist: --admin-listen must name the port that serve has printed, not 0\n',
-      },
-    ],
-  },
-  {
-    name: 'of serve has another address, and metrics are open on it only',
-    steps: [
-      ...['127.0.0.1:8080', 'unix:a.sock'].map(where => ({
-        args: ['serve', '--listen', where, '--admin-listen', where],
-        exitCode: 2,
-        stderr: 'proxylist: --admin-listen must be another address than --listen\n',
-      })),
-      {
-        args: 'serve --metrics-open',
-        exitCode: 2,
-        stderr: 'proxylist: --metrics-open is for the admin listener: give --admin-listen, too\n',
       },
     ],
   },
@@ -245,24 +224,6 @@ test.each(NAMED)('%s is named in one sentence by %s', async (_, line, damage, sa
   const { stderr } = await take(cwd, { args: line, exitCode: 1, stderr: /^proxylist: [^\n]+\n$/ })
   expect(stderr).toContain(join('data', file))
   expect(stderr.trimEnd()).toMatch(says)
-})
-
-describe('data directories', () => {
-  test.each(READERS)('one that cannot be made is named: %s', async line => {
-    const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
-    const args = [...line.split(' '), '--data', '/dev/null/x']
-    await take(cwd, { args, exitCode: 1, stderr: /^proxylist: [^\n]* \/dev\/null\/x[^\n]*\n$/ })
-  })
-
-  test('a new one is only its owner’s: mode 0700, files 0600', async () => {
-    const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
-    await take(cwd, { args: 'import a.txt --data deep/data', stderr: /./ })
-    await take(cwd, { args: 'keys add --data deep/data', stdout: /./, stderr: /./ })
-    const modes = ['deep/data', `deep/data/${PROXY_FILE}`, `deep/data/${ACCESS_FILE}`].map(path =>
-      (statSync(join(cwd, path)).mode & 0o777).toString(8),
-    )
-    expect(modes).toEqual(['700', '600', '600'])
-  })
 })
 
 test.each(['keys add', 'keys temp', 'plans set small'])(

@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { candidatesAfter } from '../../src/cli/commands/completions.ts'
 import { COMMANDS } from '../../src/cli/program.ts'
 import { succeed } from '../support/launch.ts'
-import { program, proxylist } from '../support/program.ts'
+import { program } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { runCommand } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -84,7 +85,7 @@ describe.each(Object.entries(SHELLS))('%s', (shell, ask) => {
     dir = temporaryDirectory()
     const bin = temporaryDirectory()
     script = join(bin, '_script')
-    const { stdout } = await proxylist(['completions', shell])
+    const { stdout } = await runCommand(['completions', shell])
     const path = shell === 'fish' ? `set -x PATH ${bin} $PATH` : `PATH=${bin}:$PATH`
     writeFileSync(script, `${path}\n${stdout}`)
     writeFileSync(join(bin, 'proxylist'), `#!/bin/sh\nexec ${program().join(' ')} "$@"\n`)
@@ -108,19 +109,9 @@ test.skipIf(Bun.which('bash') === null)(
   'bash completes the value after an equals sign',
   async () => {
     const script = join(temporaryDirectory(), 'script')
-    const { stdout } = await proxylist(['completions', 'bash'])
+    const { stdout } = await runCommand(['completions', 'bash'])
     writeFileSync(script, `proxylist() { ${program().join(' ')} "$@"; }\n${stdout}`)
     expect(await SHELLS.bash?.(script, 'proxylist serve --log=o', '/')).toEqual(['off'])
     expect(await SHELLS.bash?.(script, 'proxylist serve --log=', '/')).toEqual(['json', 'off'])
   },
 )
-
-test('another shell is refused with those that there are', async () => {
-  expect(await proxylist(['completions', 'tcsh'])).toMatchObject({
-    ...{
-      exitCode: 2,
-      stdout: '',
-      stderr: 'proxylist: there are completions for bash, zsh, fish\n',
-    },
-  })
-})

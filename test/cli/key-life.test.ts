@@ -6,7 +6,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
-import { openRegistry } from '../../src/sqlite/stores.ts'
 import { ask, from } from '../support/answer.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, type Limits, T0 } from '../support/fixtures.ts'
 import type { Outcome } from '../support/launch.ts'
@@ -191,50 +190,6 @@ test('keys remove removes a revoked key, and its plan may go', async () => {
   await stdoutOf(run(`plans remove ${plan}`)) // no key uses it any more
 })
 
-/** What commands on keys refuse: `ID` is a key, `TEMP` a temporary and `REVOKED` a revoked one. */
-const REFUSED: readonly (readonly [line: string, exitCode: 1 | 2, says: string | RegExp])[] = [
-  ...['set nobody00 --label x', 'rotate nobody00', 'remove nobody00', 'show nobody00']
-    .concat('reset nobody00', 'revoke nobody00')
-    .map(line => [line, 1, 'there is no key with this id; see proxylist keys list'] as const),
-  ['set ID', 2, 'nothing to change: give --plan, --label, --note, --from or --expires'],
-  ['set ID --plan gold', 1, /^there is no plan 'gold' for keys; plans are classic, .*standard$/],
-  ['set ID --plan demo', 1, /^there is no plan 'demo' for keys; plans are classic, .*standard$/],
-  ['set ID --label x --expires 2020-01-01', 2, /^--expires must lie in the future, at most 100 y/],
-  ['set TEMP --plan standard', 1, 'this is a temporary key: its plan is temp and stays'],
-  ['set TEMP --expires never', 1, 'this is a temporary key, which must end'],
-  ['rotate REVOKED', 1, 'this key is revoked: make a new one'],
-  ['remove ID', 1, /^key \S+ is not revoked; first: proxylist keys revoke \S+$/],
-  ['reset ID --address 192.0.2.1', 2, '--address is for demo and temp'],
-  ['import none.csv', 1, 'cannot read none.csv: no such file or directory'],
-  ['import /', 1, 'cannot read /: it is a directory, not a file'],
-]
-
-/** All that is stored of keys. */
-function storedKeys(): unknown {
-  const registry = openRegistry(dir)
-  const keys = registry.keys.dump()
-  registry.close()
-  return keys
-}
-
-describe('a refusal changes nothing', () => {
-  test.each(REFUSED)('keys %s', async (line, exitCode, says) => {
-    const revoked = newKey()
-    const registry = openRegistry(dir)
-    registry.keys.revoke(revoked.id, T0)
-    registry.close()
-    const ids = { ID: newKey().id, TEMP: newTemporary().id, REVOKED: revoked.id }
-    const before = storedKeys()
-    const words = line.split(' ').map(word => ids[word as keyof typeof ids] ?? word)
-    const { stdout, stderr, ...outcome } = await run(['keys', ...words].join(' '))
-    expect([outcome.exitCode, stdout]).toEqual([exitCode, ''])
-    const [, sentence = ''] = /^proxylist: ([^\n]+)\n$/.exec(stderr) ?? []
-    if (typeof says === 'string') expect(sentence).toBe(says)
-    else expect(sentence).toMatch(says)
-    expect(storedKeys()).toEqual(before)
-  })
-})
-
 test('keys show has the limits, the use by day, and when the key was last seen', async () => {
   const used = dataDirectory([ONE], { burst: { requests: 2, seconds: 5 }, daily: 9, subnets: 4 })
   const own = await startChild(used)
@@ -391,67 +346,3 @@ describe('keys export and keys import', () => {
     }
   })
 })
-
-const bad = (lines: number): string =>
-  `proxylist: -: ${lines} bad line${lines === 1 ? '' : 's'}; no key was imported`
-/** A line as `keys export` writes it, except what is given. */
-const line = (changes: { readonly [member: string]: unknown } = {}): string => {
-  const hash = Bun.SHA256.hash(JSON.stringify(changes), 'hex')
-  const of = { label: '', note: '', plan: 'standard', created: '2026-01-01T00:00:00Z' }
-  const ends = { expires: null, revoked: null, old_secrets: [] }
-  return `${JSON.stringify({ id: hash.slice(0, 8).replace(/[01]/g, 'a'), hash, prefix: '', ...of, ...ends, ...changes })}\n`
-}
-const NO_GOLD = "there is no plan 'gold'; make it with: proxylist plans set gold"
-/** What is wrong with a file, and what import says. */
-const BAD_FILES: readonly (readonly [string, () => string, readonly unknown[]])[] = [
-  [
-    'a plan that does not exist, which is said once, and keys that are known or there twice',
-    () => {
-      const known = { hash: Bun.SHA256.hash(KEY, 'hex') }
-      const gold = [1, 2].map(n => line({ plan: 'gold', note: String(n) })).join('')
-      return line() + gold + line() + line(known)
-    },
-    [
-      `-:2: ${NO_GOLD}`,
-      ...[4, 5].map(n =>
-        expect.stringMatching(
-          new RegExp(`^-:${n}: this key exists, as [a-z0-9]{8} or in an earlier line$`),
-        ),
-      ),
-      bad(3),
-    ],
-  ],
-  [
-    'plans that are not for keys',
-    () => line({ plan: 'demo' }) + line({ plan: 'temp' }),
-    ['-:1: plan demo is not for regular keys', '-:2: plan temp is not for regular keys', bad(2)],
-  ],
-  [
-    'a temporary key without an end',
-    () => line({ plan: null }),
-    ['-:1: a temporary key (its plan is null) must end', bad(1)],
-  ],
-  [
-    'JSON that is none of its own, and does not repeat what may be a key',
-    () =>
-      `{"id":"abc"}\n{"id":"abc","hash":"00","old_secrets":[]}\n{bad secret-\n${line({ prefix: 'a\0' })}`,
-    [
-      '-:1: old_secrets must be an array',
-      '-:2: hash is missing or is not as keys export writes it',
-      '-:3: it is not JSON',
-      '-:4: prefix is missing or is not as keys export writes it',
-      bad(4),
-    ],
-  ],
-]
-
-test.each(BAD_FILES)(
-  'keys import refuses a file with %s; all or nothing',
-  async (_, text, lines) => {
-    const before = storedKeys()
-    const { exitCode, stdout, stderr } = await run('keys import -', text())
-    expect<unknown>([exitCode, stdout, stderr.trim().split('\n')]).toEqual([1, '', lines])
-    expect(stderr).not.toContain('secret-')
-    expect(storedKeys()).toEqual(before)
-  },
-)

@@ -8,7 +8,6 @@ const listed = (query: string, outcome: string | Omit<Step, 'args'>): Step => ({
   args: query === '' ? ['list'] : ['list', query],
   ...(typeof outcome === 'string' ? { stdout: outcome } : outcome),
 })
-const wrong = (query: string, stderr: RegExp): Step => listed(query, { exitCode: 2, stderr })
 
 export const LISTS: readonly Transcript[] = [
   {
@@ -36,12 +35,6 @@ export const LISTS: readonly Transcript[] = [
       listed('sort=works', BOTH),
       listed('sort=random&port=1080', '192.0.2.2:1080\n'),
       listed('country=de', { exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' }),
-      wrong('get=csv&fields=port', /fields=port shows nothing without split_ip=1/),
-      wrong('contry=', /'contry'; did you mean 'country'\?/),
-      wrong('contry=de', /'contry'; did you mean 'country'\?/),
-      wrong('works=101', /^proxylist: works must be an integer from 0 to 100\n$/),
-      wrong('type=%ff', /type/),
-      wrong('type=http\ncountry=de', /type must be/),
     ],
   },
 ]

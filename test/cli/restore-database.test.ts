@@ -24,15 +24,6 @@ const withPassword = (url: string): string => url.replace('postgres@', 'postgres
 
 const UNREACHABLE = 'postgres://user:s3cr3t-word@127.0.0.1:1/none'
 
-test('--force is for data directories', async () => {
-  await take(temporaryDirectory(), {
-    args: ['restore', 'a.tar', '--force', '--database', UNREACHABLE],
-    exitCode: 2,
-    stderr:
-      /^proxylist: --force replaces the data of a data directory; a database has to be empty\n$/,
-  })
-})
-
 test('a database that cannot be reached is named, without its password; nothing is made', async () => {
   const cwd = temporaryDirectory()
   await take(cwd, { args: ['backup', 'one.tar', '--data', dataDirectory(ROWS)], stderr: /./ })

@@ -252,24 +252,3 @@ if (binary !== undefined) {
     expect(await server.stop()).toBe(0)
   })
 }
-
-test.each([
-  ['--feeds', (pipe: string) => `cannot read the feeds file ${pipe}: it is not a regular file`],
-  ['--geoip', (pipe: string) => `cannot read ${pipe}: it is not a regular file`],
-])('a named pipe as %s is refused at the start, and not waited for', async (flag, says) => {
-  const pipe = join(temporaryDirectory(), 'pipe')
-  Bun.spawnSync(['mkfifo', pipe])
-  const args = ['serve', flag, pipe, '--data', temporaryDirectory()]
-  const { exitCode, stderr } = await proxylist(args)
-  expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: `proxylist: ${says(pipe)}\n` })
-})
-
-describe('is refused with one sentence and status 2', () => {
-  test.each([
-    [['--sample', '--feed', 'a.txt'], '--sample serves the built-in list, which has no feeds'],
-    [['--sample', '--feeds', '/dev/null'], '--sample serves the built-in list, which has no feeds'],
-  ])('%p', async (args, says) => {
-    const { exitCode, stderr } = await proxylist(['serve', ...args, '--data', temporaryDirectory()])
-    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: `proxylist: ${says}\n` })
-  })
-})

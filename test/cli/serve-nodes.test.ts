@@ -6,7 +6,7 @@ import { SQL } from 'bun'
 import type { State } from '../../src/admin/api-types.ts'
 import { makeToken } from '../../src/console.ts'
 import { startJobs } from '../../src/server-jobs.ts'
-import { addList, T0 } from '../support/fixtures.ts'
+import { T0 } from '../support/fixtures.ts'
 import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
@@ -355,39 +355,4 @@ test('a node listens at once, also where its database does not answer', async ()
   >[0]) // it reads nothing else of them
   expect(ticks).toBe(1)
   for (const job of jobs) job.stop()
-})
-
-describe('serve --database', () => {
-  const AWAY = 'postgres://nobody:secret@127.0.0.1:1/nothing'
-
-  const withList = (): string => {
-    const dir = temporaryDirectory()
-    addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }])
-    return dir
-  }
-  test.each([
-    [
-      'a directory with a list of its own',
-      () => ['--data', withList()],
-      1,
-      /no copy of a shared da/,
-    ],
-    [
-      'a directory that cannot be made',
-      () => ['--data', '/proc/x'],
-      1,
-      /^proxylist: cannot use the data directory \/proc\/x: no such file or directory\n$/,
-    ],
-    [
-      '--sample',
-      () => ['--sample'],
-      2,
-      /^proxylist: --sample serves the built-in list, not one of --database\n$/,
-    ],
-  ] as const)('refuses %s', async (_, args, status, says) => {
-    const { exitCode, stderr } = await proxylist(['serve', ...args(), '--database', AWAY])
-    expect(stderr).toMatch(says)
-    expect(stderr).not.toContain('secret')
-    expect(exitCode).toBe(status)
-  })
 })

@@ -32,7 +32,7 @@ export function createClock() {
 }
 
 type Environment = { [name: string]: string }
-type RunOptions = { stdin?: string | Uint8Array; env?: Environment; cwd?: string }
+export type RunOptions = { stdin?: string | Uint8Array; env?: Environment; cwd?: string }
 
 /** Runs the program to its end, its clock at T0. */
 export const proxylist = (

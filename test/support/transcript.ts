@@ -1,13 +1,69 @@
 /**
- * Transcripts of the command line: commands in order, and their expected output. Each runs in
- * a new working directory, where the data directory is the default `./data`.
+ * Commands of the program in this process, which costs a tenth of a process, and transcripts: commands in order
+ * and their expected output, each in a new working directory, where the data directory is the default `./data`.
  */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { run } from '../../src/cli/program.ts'
+import { fileClock } from '../../src/lib/clock.ts'
 import type { Outcome } from './launch.ts'
-import { proxylist } from './program.ts'
+import { createClock, ROOT, type RunOptions } from './program.ts'
 import { temporaryDirectory } from './temporary.ts'
+
+const MAIN = join(ROOT, 'src/main.ts')
+const UMASK = 0o077 // as in src/bootstrap.ts
+
+/** Runs a command while this process has its working directory, environment and stdio. */
+async function runAlone(
+  args: readonly string[],
+  { stdin = '', env: given = {}, cwd = ROOT }: RunOptions,
+): Promise<Outcome> {
+  const env: { [name: string]: string } = { ...createClock().env, ...given }
+  const clockFile = env.PROXYLIST_TEST_CLOCK ?? ''
+  const before = { cwd: process.cwd(), clock: process.env.PROXYLIST_TEST_CLOCK }
+  const written = { stdout: '', stderr: '' }
+  const decoder = new TextDecoder()
+  const write = (chunk: string | Uint8Array): void => {
+    written.stdout += typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true })
+  }
+  const stdio = { stdin: Bun.stdin, stdout: Bun.stdout, main: Bun.main }
+  const stdout = { writer: () => ({ write, flush() {}, end() {} }) }
+  Object.assign(Bun, { stdin: new Blob([stdin]), stdout, main: MAIN })
+  const { write: writeFile } = Bun
+  using _written = spyOn(Bun, 'write').mockImplementation((async (file: unknown, data: string) =>
+    file === stdout ? write(data) : writeFile(file as string, data)) as typeof Bun.write)
+  using _stdout = spyOn(process.stdout, 'write').mockImplementation(text => {
+    write(text)
+    return true
+  })
+  using _stderr = spyOn(process.stderr, 'write').mockImplementation(text => {
+    written.stderr += text
+    return true
+  })
+  const umask = process.umask(UMASK)
+  process.chdir(cwd)
+  process.env.PROXYLIST_TEST_CLOCK = clockFile // for child processes
+  try {
+    return { exitCode: await run(args, env, fileClock(clockFile)), ...written }
+  } finally {
+    if (before.clock === undefined) delete process.env.PROXYLIST_TEST_CLOCK
+    else process.env.PROXYLIST_TEST_CLOCK = before.clock
+    process.chdir(before.cwd)
+    process.umask(umask)
+    process.removeAllListeners('SIGTSTP') // of an import
+    Object.assign(Bun, stdio)
+  }
+}
+
+let last: Promise<unknown> = Promise.resolve()
+
+/** Runs a command in this process to its end, its clock at T0; one command at a time. */
+export function runCommand(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+  const outcome = last.then(() => runAlone(args, options))
+  last = outcome.catch(() => {})
+  return outcome
+}
 
 /** One command line. `stdout` and `stderr` are compared as strings, or matched. */
 export type Step = {
@@ -45,11 +101,15 @@ function expectText(actual: string, expected: string | RegExp): void {
 /** What a first change of keys and plans says. */
 const NEW_DIRECTORY = /^there is no data directory .*; making a new one\n/
 
-/** Runs a step in a directory and checks its output. */
-export async function take(cwd: string, { args, stdin, env, ...expected }: Step): Promise<Outcome> {
+/** Runs a step in a directory, in this process or as a program, and checks its output. */
+export async function take(
+  cwd: string,
+  { args, stdin, env, ...expected }: Step,
+  runStep: typeof runCommand = runCommand,
+): Promise<Outcome> {
   const input = { ...(env && { env }), ...(stdin !== undefined && { stdin }) }
   const words = typeof args === 'string' ? args.split(' ') : args
-  const outcome = await proxylist(words, { cwd, ...input })
+  const outcome = await runStep(words, { cwd, ...input })
   expectText(outcome.stderr.replace(NEW_DIRECTORY, ''), expected.stderr ?? '')
   expectText(outcome.stdout, expected.stdout ?? '')
   expect(outcome.exitCode).toBe(expected.exitCode ?? 0)
