@@ -1,18 +1,17 @@
-/**
- * Commands on keys, plans, lists and feeds, and on data directories: status, stdout and stderr, of the
- * program from source or of the binary.
- */
-import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HOUR_MS } from '../../src/lib/time.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
-import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { addKeys, T0 } from '../support/fixtures.ts'
-import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
-import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
+import {
+  directoryOf,
+  fails,
+  prints,
+  runCommand,
+  take,
+  testTranscripts,
+} from '../support/transcript.ts'
 import { FEEDS } from './feeds.cases.ts'
 import { LISTS } from './list.cases.ts'
 import { KEYS, PLAN_STEPS, TWINS } from './registry.cases.ts'
@@ -28,30 +27,25 @@ testTranscripts('environment twins', TWINS)
 /** A port that nothing listens on: discard. */
 const NOWHERE = '127.0.0.1:9'
 const urlAt = (origin: string): RegExp =>
-  new RegExp(`^http://${origin.replaceAll('.', '\\.')}/#token=[\\w-]{43}\\n$`)
+  new RegExp(`^http://${RegExp.escape(origin)}/#token=[\\w-]{43}\\n$`)
 const hint = (where: string): string =>
   `no console answers there yet; start it with: proxylist serve --admin-listen ${where}\n`
+const REVOKED = 'the former token is not valid any more\n'
+const TUNNEL = 'from your own machine: ssh -N -L 8081:/run/none/admin.sock USER@HOST, then open:\n'
 
 testTranscripts('console', [
   {
-    name: 'prints the address with a new token alone on stdout, and how to start and reach the server',
+    name: 'prints its URL with a new token, and says how to start and reach the server',
     files: { 'data/.keep': '' },
     steps: [
-      {
-        args: ['console', '--admin-listen', NOWHERE],
-        stdout: urlAt(NOWHERE),
-        stderr: hint(NOWHERE),
-      },
-      {
-        args: 'console --admin-listen :9', // printed as an address that a browser can open
-        stdout: urlAt(NOWHERE),
-        stderr: `the former token is not valid any more\n${hint('[::]:9')}`,
-      },
-      {
-        args: 'console --admin-listen unix:/run/none/admin.sock',
-        stdout: urlAt('127.0.0.1:8081'),
-        stderr: `the former token is not valid any more\n${hint('unix:/run/none/admin.sock')}from your own machine: ssh -N -L 8081:/run/none/admin.sock USER@HOST, then open:\n`,
-      },
+      prints(`console --admin-listen ${NOWHERE}`, urlAt(NOWHERE), hint(NOWHERE)),
+      // It prints an address that a browser can open.
+      prints('console --admin-listen :9', urlAt(NOWHERE), REVOKED + hint('[::]:9')),
+      prints(
+        'console --admin-listen unix:/run/none/admin.sock',
+        urlAt('127.0.0.1:8081'),
+        REVOKED + hint('unix:/run/none/admin.sock') + TUNNEL,
+      ),
     ],
   },
 ])
@@ -139,98 +133,27 @@ test('commands that make, change or remove keys and plans print with --json what
   expect(await ask('plans remove small')).toEqual({ name: 'small', state: 'removed' })
 })
 
-type Damage = readonly [name: string, make: (dir: string) => void, says: RegExp]
-const DAMAGES: readonly Damage[] = [
-  [
-    'a file that is not a database',
-    dir => {
-      for (const file of [PROXY_FILE, ACCESS_FILE]) writeFileSync(join(dir, file), 'x'.repeat(9999))
-    },
-    / is not a database; .*restore a backup with: proxylist restore --force FILE$/,
-  ],
-  [
-    'a database of another program',
-    dir => {
-      for (const file of [PROXY_FILE, ACCESS_FILE]) {
-        const db = new Database(join(dir, file))
-        db.run('create table songs (title text)')
-        db.close()
-      }
-    },
-    / is a database of another program$/,
-  ],
-  [
-    'a newer schema',
-    dir => {
-      for (const { db, close } of [openList(dir), openAccess(dir)]) {
-        db.run('pragma user_version = 99')
-        close()
-      }
-    },
-    / was written by a newer proxylist \(schema 99, /,
-  ],
-  [
-    'a damaged database',
-    dir => {
-      openList(dir).close()
-      openRegistry(dir).close()
-      for (const file of [PROXY_FILE, ACCESS_FILE]) overwrite(join(dir, file), 4096)
-    },
-    / is damaged; .*restore a backup with: proxylist restore --force FILE$/,
-  ],
-  [
-    'the two files in each other’s place',
-    dir => {
-      openList(dir).close()
-      openRegistry(dir).close()
-      renameSync(join(dir, PROXY_FILE), join(dir, 'other'))
-      renameSync(join(dir, ACCESS_FILE), join(dir, PROXY_FILE))
-      renameSync(join(dir, 'other'), join(dir, ACCESS_FILE))
-    },
-    / is another database of proxylist under this name$/,
-  ],
-]
-
-const openAccess = (dir: string) => {
-  openRegistry(dir).close()
-  const db = new Database(join(dir, ACCESS_FILE))
-  return { db, close: () => db.close() }
-}
-
-function overwrite(file: string, from: number): void {
-  const bytes = readFileSync(file)
-  writeFileSync(file, bytes.fill(255, from))
-}
-
-/** A command for each way to open a file, and that file. */
-const READERS = [
+/** `test/sqlite` has everything that can be wrong with a file; these are the ways to open one. */
+test.each([
   ['list', PROXY_FILE],
   ['import a.txt', PROXY_FILE],
   ['keys list', ACCESS_FILE],
   ['plans set x', ACCESS_FILE],
   ['serve --listen 127.0.0.1:0', ACCESS_FILE],
-] as const
-
-/** Both files by what only reads, and the other ways to open them for the first damage. */
-const NAMED = DAMAGES.flatMap(([name, damage, says], i) =>
-  READERS.filter(([line]) => i === 0 || line === 'list' || line === 'keys list').map(
-    ([line, file]) => [name, line, damage, says, file] as const,
-  ),
-)
-test.each(NAMED)('%s is named in one sentence by %s', async (_, line, damage, says, file) => {
-  const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
-  mkdirSync(join(cwd, 'data'))
-  damage(join(cwd, 'data'))
-  const { stderr } = await take(cwd, { args: line, exitCode: 1, stderr: /^proxylist: [^\n]+\n$/ })
-  expect(stderr).toContain(join('data', file))
-  expect(stderr.trimEnd()).toMatch(says)
+])('%s names a file that is not a database', async (line, file) => {
+  const other = file === PROXY_FILE ? ACCESS_FILE : PROXY_FILE
+  const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n', [`data/${file}`]: 'x'.repeat(9999) })
+  const { stderr } = await take(cwd, fails(line, /^proxylist: [^\n]+\n$/))
+  expect(stderr).toContain(`data/${file} is not a database; `)
+  expect(stderr).toEndWith('restore a backup with: proxylist restore --force FILE\n')
+  expect(stderr).not.toContain(other)
 })
 
 test.each(['keys add', 'keys temp', 'plans set small'])(
-  '%s says that it makes a data directory, and says so once',
+  '%s says once that it makes a data directory',
   async args => {
     const cwd = directoryOf()
-    const run = async () => (await proxylist(args.split(' '), { cwd })).stderr
+    const run = async () => (await runCommand(args.split(' '), { cwd })).stderr
     expect(await run()).toStartWith(
       `there is no data directory ${join(cwd, 'data')}; making a new one\n`,
     )

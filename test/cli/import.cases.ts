@@ -1,6 +1,5 @@
 /** Transcripts of `import`; see `transcript.ts` for their form. */
-
-import type { Transcript } from '../support/transcript.ts'
+import { fails, prints, type Step, says, type Transcript } from '../support/transcript.ts'
 
 export const BOTH = '192.0.2.1:8080\n192.0.2.2:1080\n'
 const ALL = 'get=txt&time=999999999'
@@ -14,24 +13,15 @@ const summary = (given: { [count: string]: number }): string =>
     .replaceAll(':', ' ')
     .replaceAll(',', ', ')}\n`
 
-type Step = Transcript['steps'][number]
 /** An import with `--json` that gives these counts, and what it says. */
 const imports = (
   args: string,
   given: { [count: string]: number },
   stderr: string | RegExp = '',
-): Step => ({
-  ...{ args: ['import', ...args.split(' '), '--json'], stdout: counts(given), stderr },
-})
-const refused = (args: string, stderr: string | RegExp): Step => ({
-  ...{ args: ['import', ...args.split(' ')], exitCode: 1, stderr },
-})
-const lists = (query: string, stdout: string): Step => ({
-  ...{ args: query === '' ? ['list'] : ['list', query], stdout },
-})
-const EMPTY: Step = {
-  ...{ args: 'list', exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
-}
+): Step => prints(`import ${args} --json`, counts(given), stderr)
+const refused = (args: string, stderr: string | RegExp): Step => fails(`import ${args}`, stderr)
+const lists = (query: string, stdout: string): Step => prints(['list', query], stdout)
+const EMPTY = fails('list', 'proxylist: no proxies match the filters\n')
 
 const TXT = '# two proxies\nhttp://192.0.2.1:8080\n\nsocks5://192.0.2.2:1080 # fast\n'
 const CSV = 'type,ip,country,city\nhttp,192.0.2.1:8080,de,"Bad ""Ems"""\nsocks5,192.0.2.2:1080,,\n'
@@ -52,19 +42,18 @@ const IN_FORMATS = [
 
 export const FORMATS: readonly Transcript[] = [
   {
-    name: 'recognised by its content, also when its name says nothing',
+    name: 'its content tells the format, not its name',
     files: Object.fromEntries(IN_FORMATS.map(({ text }, i) => [`list-${i}`, text])),
     steps: IN_FORMATS.flatMap((_, i) => [
       imports(`list-${i} --data data-${i}`, { read: 2, added: 2 }),
-      { args: ['list', ALL, '--data', `data-${i}`], stdout: BOTH },
+      prints(['list', ALL, '--data', `data-${i}`], BOTH),
     ]),
   },
   {
-    name: 'named, from stdin',
+    name: '--format names the format of stdin',
     steps: IN_FORMATS.slice(0, 4).map(({ format, text }, i) => ({
-      args: ['import', '-', '--format', format, '--json', '--data', `data-${i}`],
+      ...imports(`- --format ${format} --data data-${i}`, { read: 2, added: 2 }),
       stdin: text,
-      stdout: counts({ read: 2, added: 2 }),
     })),
   },
 ]
@@ -80,10 +69,10 @@ export const ROWS: readonly Transcript[] = [
   {
     name: 'counts go to stderr, in words, and stdout stays empty',
     files: { 'a.txt': TXT },
-    steps: [{ args: 'import a.txt', stderr: summary({ read: 2, added: 2 }) }],
+    steps: [says('import a.txt', summary({ read: 2, added: 2 }))],
   },
   {
-    name: 'rows without a type are rejected when --type is missing, and --type is named',
+    name: 'rows without a type are rejected, naming --type',
     files: { 'a.txt': BARE },
     steps: [
       refused(
@@ -93,7 +82,7 @@ export const ROWS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'the first 20 rejected rows are named, the rest is counted',
+    name: 'the first 20 rejected rows are named, the others counted',
     files: {
       'a.txt': `http://192.0.2.1:80\n${bad(2, 26)}`,
       'b.txt': `http://192.0.2.2:80\n${bad(2, 21)}`,
@@ -121,7 +110,7 @@ const many = (rows: number): string =>
 /** What `--replace` refuses, and how an operator says that it is meant. */
 export const GUARDS: readonly Transcript[] = [
   {
-    name: '--replace by a file without a row keeps the list; --allow-empty says that it is meant',
+    name: '--replace by a file without a row needs --allow-empty',
     files: { 'a.txt': TXT, 'empty.json': '[]', empty: '' },
     steps: [
       imports('a.txt', { read: 2, added: 2 }),
@@ -132,12 +121,12 @@ export const GUARDS: readonly Transcript[] = [
         ),
       ),
       refused('empty --replace --allow-shrink', /holds no row.*--allow-empty/),
-      lists('', BOTH),
+      prints('list', BOTH),
       imports('empty --replace --allow-empty', { removed: 2 }, 'empty: note: no row was found\n'),
     ],
   },
   {
-    name: '--replace that would shrink a list of 100 rows to under half keeps it; --allow-shrink says that it is meant',
+    name: '--replace that shrinks a list of 100 rows to under half needs --allow-shrink',
     files: { 'a.txt': many(100), 'b.txt': many(49), 'c.txt': `${many(49)}x\n`, empty: '' },
     steps: [
       imports('a.txt', { read: 100, added: 100 }),
@@ -150,7 +139,7 @@ export const GUARDS: readonly Transcript[] = [
         'b.txt empty --replace --allow-empty',
         /shrink the list from 100 rows to 49; nothing was imported \(--allow-shrink/,
       ),
-      { args: 'list count=1000', stdout: many(100).replaceAll('http://', '') },
+      prints('list count=1000', many(100).replaceAll('http://', '')),
       imports('b.txt', { read: 49, unchanged: 49 }),
       imports('b.txt --replace --allow-shrink', { read: 49, unchanged: 49, removed: 51 }),
       imports('a.txt', { read: 100, added: 51, unchanged: 49 }),
@@ -162,7 +151,7 @@ export const GUARDS: readonly Transcript[] = [
 /** Lists as they are found: what the command line adds to `test/import/found-lists.test.ts`. */
 export const FOUND: readonly Transcript[] = [
   {
-    name: '--map with a column or member that is not there is refused',
+    name: '--map refuses an unknown column or member',
     files: {
       'a.csv': 'ip,type\n192.0.2.1:80,http\n',
       'a.txt': '192.0.2.1,80,http\n192.0.2.2,80,http\n',
@@ -182,7 +171,7 @@ export const FOUND: readonly Transcript[] = [
     ),
   },
   {
-    name: '--map with a column that one of the files has is right, and so is a member of one record',
+    name: '--map takes a column of one file, and a member of one record',
     files: {
       'a.csv': 'ip,kind\n192.0.2.1:80,http\n',
       'b.csv': 'ip,type\n192.0.2.2:80,http\n',
@@ -191,43 +180,35 @@ export const FOUND: readonly Transcript[] = [
       empty: '',
     },
     steps: [
-      {
-        args: 'import a.csv b.csv c.ndjson --map kind=type --map land=country',
-        stderr: summary({ read: 4, added: 4 }),
-      },
+      imports('a.csv b.csv c.ndjson --map kind=type --map land=country', { read: 4, added: 4 }),
       lists('country=de', '192.0.2.4:80\n'),
       imports('empty --map kind=type', {}, 'empty: note: no row was found\n'),
     ],
   },
   {
-    name: '--map by number wins over what the content of a column shows',
+    name: '--map by number wins over the content of a column',
     files: { 'a.txt': '192.0.2.1,80,http,US,DE\n192.0.2.2,80,http,US,DE\n' },
     steps: [
-      {
-        args: 'import a.txt --map 4=- --map 5=country --map 1=ip',
-        stderr: summary({ read: 2, added: 2 }),
-      },
+      imports('a.txt --map 4=- --map 5=country --map 1=ip', { read: 2, added: 2 }),
       lists('country=de&count=1', '192.0.2.1:80\n'),
     ],
   },
   {
-    name: '--map names columns and --ping-unit their unit; a map is repeatable, also in the environment',
+    name: '--map names columns and --ping-unit a unit, also as variables',
     files: { 'a.csv': 'Where,Kind,Lag\n192.0.2.1:80,http,530\n' },
     steps: [
+      imports('a.csv --map where=ip --map Kind=type --map Lag=ping --ping-unit ms', {
+        ...{ read: 1, added: 1 },
+      }),
       {
-        args: 'import a.csv --map where=ip --map Kind=type --map Lag=ping --ping-unit ms --json',
-        stdout: counts({ read: 1, added: 1 }),
-      },
-      {
-        args: 'import a.csv --json',
+        ...imports('a.csv', { read: 1, unchanged: 1 }),
         env: { PROXYLIST_MAP: 'Where=ip,Kind=type,Lag=ping', PROXYLIST_PING_UNIT: 'ms' },
-        stdout: counts({ read: 1, unchanged: 1 }),
       },
       lists('get=json&fields=ip,ping&pretty=0', '[{"ip":"192.0.2.1:80","ping":0.53}]'),
     ],
   },
   {
-    name: 'the first 20 ignored fields are named, the rest is counted',
+    name: 'the first 20 ignored fields are named, the others counted',
     files: {
       'a.csv': `ip,type,${Array.from({ length: 25 }, (_, i) => `c${i}`).join(',')}\n192.0.2.1:80,http${',x'.repeat(25)}\n`,
     },
@@ -261,14 +242,13 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     files: { 'a.txt': TXT, 'b.txt': OTHERS },
     steps: [
       {
-        args: 'import a.txt b.txt - --json',
+        ...imports('a.txt b.txt -', { read: 5, added: 4, updated: 1 }), // one type changes
         stdin: 'ip,type\n192.0.2.9:80,http\n',
-        stdout: counts({ read: 5, added: 4, updated: 1 }), // one address gets another type
       },
     ],
   },
   {
-    name: 'of several files none goes in when one is missing, of no known format, or has only bad rows',
+    name: 'one file that is missing, of no known format, or has only bad rows stops all',
     files: {
       'a.txt': TXT,
       'b.bin': '\u0000\u0001\u0002',
@@ -278,7 +258,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     },
     steps: [
       refused('a.txt gone.txt', /cannot read gone\.txt/),
-      { args: 'list', exitCode: 1, stderr: /^proxylist: there is no data directory \.\/data; / },
+      fails('list', /^proxylist: there is no data directory \.\/data; /),
       refused('a.txt b.bin', /^proxylist: b\.bin: [^\n]+\n$/),
       refused('a.txt c.csv', /\nproxylist: c\.csv: [^\n]+\n$/),
       EMPTY,
@@ -289,14 +269,14 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'the name of the fifth service is the operator’s',
+    name: '--provider-service names the fifth service',
     files: { 'a.ndjson': '{"ip":"192.0.2.1:80","type":"http","acme":true}\n' },
     steps: [
       imports('a.ndjson --provider-service acme', { read: 1, added: 1 }),
-      {
-        args: 'list get=json&pretty=0&fields=ip,acme&service=acme --provider-service acme',
-        stdout: '[{"ip":"192.0.2.1:80","acme":true}]',
-      },
+      prints(
+        'list get=json&pretty=0&fields=ip,acme&service=acme --provider-service acme',
+        '[{"ip":"192.0.2.1:80","acme":true}]',
+      ),
     ],
   },
 ]

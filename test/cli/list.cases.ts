@@ -1,40 +1,30 @@
 /** Transcripts of `list`; see `transcript.ts` for their form. */
 import type { TestRow } from '../support/fixtures.ts'
-import type { Step, Transcript } from '../support/transcript.ts'
+import { fails, prints, type Transcript } from '../support/transcript.ts'
 import { BOTH, counts, NDJSON } from './import.cases.ts'
 
-/** What a query lists; a text is its stdout. */
-const listed = (query: string, outcome: string | Omit<Step, 'args'>): Step => ({
-  args: query === '' ? ['list'] : ['list', query],
-  ...(typeof outcome === 'string' ? { stdout: outcome } : outcome),
-})
+const QUERIES: { readonly [query: string]: string } = {
+  'type=socks5': '192.0.2.2:1080\n',
+  '?type=http&type_prefix=1': 'http://192.0.2.1:8080\n',
+  'count=1&get=txt.file': '192.0.2.1:8080\n',
+  'get=json&fields=ip,type&pretty=0&port=1080': '[{"ip":"192.0.2.2:1080","type":"socks5"}]',
+  'get=csv&fields=ip,type': 'ip,type\r\n192.0.2.1:8080,http\r\n192.0.2.2:1080,socks5\r\n',
+  'get=csv.file&fields=ip,port&split_ip=1&port=1080': 'ip,port\r\n192.0.2.2,1080\r\n',
+  'get=ndjson&fields=ip,type':
+    '{"ip":"192.0.2.1:8080","type":"http"}\n{"ip":"192.0.2.2:1080","type":"socks5"}\n',
+  'sort=works': BOTH,
+  'sort=random&port=1080': '192.0.2.2:1080\n',
+}
 
 export const LISTS: readonly Transcript[] = [
   {
-    name: 'what matches a query, in its form',
+    name: 'prints the proxies that match a query, in its form',
     files: { 'a.ndjson': NDJSON },
     steps: [
-      { args: 'import a.ndjson --json', stdout: counts({ read: 2, added: 2 }) },
-      listed('', BOTH),
-      listed('type=socks5', '192.0.2.2:1080\n'),
-      listed('?type=http&type_prefix=1', 'http://192.0.2.1:8080\n'),
-      listed('count=1&get=txt.file', '192.0.2.1:8080\n'),
-      listed(
-        'get=json&fields=ip,type&pretty=0&port=1080',
-        '[{"ip":"192.0.2.2:1080","type":"socks5"}]',
-      ),
-      listed(
-        'get=csv&fields=ip,type',
-        'ip,type\r\n192.0.2.1:8080,http\r\n192.0.2.2:1080,socks5\r\n',
-      ),
-      listed('get=csv.file&fields=ip,port&split_ip=1&port=1080', 'ip,port\r\n192.0.2.2,1080\r\n'),
-      listed(
-        'get=ndjson&fields=ip,type',
-        '{"ip":"192.0.2.1:8080","type":"http"}\n{"ip":"192.0.2.2:1080","type":"socks5"}\n',
-      ),
-      listed('sort=works', BOTH),
-      listed('sort=random&port=1080', '192.0.2.2:1080\n'),
-      listed('country=de', { exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' }),
+      prints('import a.ndjson --json', counts({ read: 2, added: 2 })),
+      prints('list', BOTH),
+      ...Object.entries(QUERIES).map(([query, stdout]) => prints(['list', query], stdout)),
+      fails('list country=de', 'proxylist: no proxies match the filters\n'),
     ],
   },
 ]

@@ -78,6 +78,17 @@ export type Step = {
   stderr?: string | RegExp
 }
 
+type Text = string | RegExp
+/** A step that prints `stdout`, and says nothing unless `stderr` is given. */
+export const prints = (args: Step['args'], stdout: Text, stderr: Text = ''): Step => ({
+  ...{ args, stdout, stderr },
+})
+/** A step that prints nothing. */
+export const says = (args: Step['args'], stderr: Text): Step => ({ args, stderr })
+export const fails = (args: Step['args'], stderr: Text, exitCode = 1): Step => ({
+  ...{ args, stderr, exitCode },
+})
+
 export type Transcript = {
   name: string
   files?: { [name: string]: string | Uint8Array }
