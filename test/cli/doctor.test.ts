@@ -1,15 +1,6 @@
-/** Holds what `doctor` examines, what it says of each thing that can be wrong, and its exit status. */
+/** What `doctor` examines, what it says when something is wrong, and its exit status. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import {
-  chmodSync,
-  chownSync,
-  cpSync,
-  existsSync,
-  rmSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, chownSync, existsSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment } from '../../src/config/environment.ts'
 import { readSettings } from '../../src/config/settings.ts'
@@ -17,11 +8,11 @@ import { EXAMINED, examine } from '../../src/doctor.ts'
 import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openList } from '../../src/sqlite/stores.ts'
-import { flipLast, overwriteRoots } from '../support/damage.ts'
-import { makeReadOnly, smallDisk } from '../support/disk.ts'
+import { flipLast } from '../support/damage.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
-import { createClock, proxylist } from '../support/program.ts'
+import { createClock } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { runCommand } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -107,33 +98,24 @@ test.each(TROUBLES)('%s is found', async (_, make, check, found) => {
   expect((await wrongIn(dir))[check]).toMatch(found)
 })
 
-test('a list with pages that cannot be read is one finding, with the command that mends it', async () => {
-  const dir = healthy()
-  overwriteRoots(list(dir))
-  expect(await wrongIn(dir)).toEqual({ list: expect.stringMatching(damaged('Tree .*')) })
+test.each([
+  [[{ ip: '192.0.2.1:80', type: 'http', age: 600 }], 0, undefined],
+  [
+    [{ ip: '192.0.2.1:80', type: 'http', age: 601 }],
+    0,
+    'no proxy was checked in the last 10 minutes, the newest 10 minutes ago',
+  ],
+  [
+    [{ ip: '192.0.2.1:80', type: 'http', age: -300 }],
+    -10_000,
+    expect.stringMatching(/^no proxy was .* 10 minutes, as all checks lie in the future/),
+  ],
+  [[], 0, expect.stringMatching(/^the list is empty; fill it with: proxylist import/)],
+])('freshness of %j, %d ms after T0', async (rows, ms, found) => {
+  expect((await wrongIn(healthy(rows), {}, T0 + ms)).freshness).toEqual(found)
 })
 
-describe('freshness', () => {
-  test.each([
-    [0, {}],
-    [600, {}],
-    [601, { freshness: 'no proxy was checked in the last 10 minutes, the newest 10 minutes ago' }],
-  ])('of a list checked %d s ago', async (age, wrong) => {
-    expect(await wrongIn(healthy([{ ip: '192.0.2.1:80', type: 'http', age }]))).toEqual(wrong)
-  })
-  test('of nothing but rows in the future', async () => {
-    const dir = healthy([{ ip: '192.0.2.1:80', type: 'http', age: -300 }])
-    expect((await wrongIn(dir, {}, T0 - 10_000)).freshness).toStartWith(
-      'no proxy was checked in the last 10 minutes, as all checks lie in the future',
-    )
-  })
-  test('of an empty list', async () => {
-    const { freshness } = await wrongIn(healthy([]))
-    expect(freshness).toMatch(/^the list is empty; fill it with: proxylist import/)
-  })
-})
-
-test('rows with a last check in the future are not fresh, and importing them again mends them', async () => {
+test('rows checked in the future are not fresh until they are imported again', async () => {
   const now = T0 - 10_000
   const dir = healthy([
     { ip: '192.0.2.1:80', type: 'http', age: -300 },
@@ -151,48 +133,24 @@ test('rows with a last check in the future are not fresh, and importing them aga
   writeFileSync(file, 'http://192.0.2.1:80\n')
   const { env, setClock } = createClock()
   setClock(now)
-  expect((await proxylist(['import', file, '--data', dir], { env })).exitCode).toBe(0)
+  expect((await runCommand(['import', file, '--data', dir], { env })).exitCode).toBe(0)
   expect(await wrongIn(dir, {}, now)).toEqual({})
 })
 
-const disk = smallDisk('4m')
-test.skipIf(disk === null)('a read-only disk is found', async () => {
-  const dir = join(disk ?? '', 'data')
-  cpSync(healthy(), dir, { recursive: true })
-  makeReadOnly(disk ?? '')
+const IS_ROOT = process.getuid?.() === 0
+test.skipIf(!IS_ROOT)('files that root has copied are found', async () => {
+  const dir = healthy()
+  for (const path of [dir, list(dir)]) chownSync(path, 65534, 65534)
   expect(await wrongIn(dir)).toEqual({
-    disk: `${dir} cannot be written: read-only file system`,
-    list: `${list(dir)} cannot be written (read-only file system)`,
-    [KEYS]: `${keys(dir)} cannot be written (read-only file system)`,
+    permissions: `${keys(dir)} belongs to user 0, the directory to user 65534: chown it`,
+  })
+  chownSync(keys(dir), 65534, 65534)
+  const wal = join(dir, 'checks.db-wal')
+  writeFileSync(wal, '', { mode: 0o600 })
+  expect(await wrongIn(dir)).toEqual({
+    permissions: `${wal} belongs to user 0, the directory to user 65534: chown it`,
   })
 })
-
-const IS_ROOT = process.getuid?.() === 0
-test.skipIf(IS_ROOT)('keys that only root may read are said to be', async () => {
-  const dir = healthy()
-  rmSync(keys(dir))
-  symlinkSync('/etc/shadow', keys(dir))
-  expect((await wrongIn(dir))[KEYS]).toBe(
-    `${keys(dir)} cannot be opened: it belongs to user 0, not ${process.getuid?.()}`,
-  )
-})
-
-test.skipIf(!IS_ROOT)(
-  'keys that root has copied are found, with what lies beside them',
-  async () => {
-    const dir = healthy()
-    for (const path of [dir, list(dir)]) chownSync(path, 65534, 65534)
-    expect(await wrongIn(dir)).toEqual({
-      permissions: `${keys(dir)} belongs to user 0, the directory to user 65534: chown it`,
-    })
-    chownSync(keys(dir), 65534, 65534)
-    const wal = join(dir, 'checks.db-wal')
-    writeFileSync(wal, '', { mode: 0o600 })
-    expect(await wrongIn(dir)).toEqual({
-      permissions: `${wal} belongs to user 0, the directory to user 65534: chown it`,
-    })
-  },
-)
 
 describe('variables of the environment', () => {
   test.each([
@@ -225,9 +183,9 @@ describe('feeds and places', () => {
     expect(wrong.feeds).toStartWith(found)
   })
 
-  test('a failed attempt, unless the settings name other feeds here', async () => {
+  test('a feed that failed is found while the settings name it', async () => {
     const dir = healthy()
-    const fetched = await proxylist(['fetch', '--feed', '/none.csv', '--data', dir])
+    const fetched = await runCommand(['fetch', '--feed', '/none.csv', '--data', dir])
     expect(fetched.exitCode).toBe(1)
     const gone = 'feed /none.csv: cannot be read (no such file or directory)'
     expect((await wrongIn(dir)).feeds).toBe(gone)
@@ -236,7 +194,7 @@ describe('feeds and places', () => {
     expect(await wrongIn(dir)).toEqual({})
   })
 
-  test('files with secrets that others can read', async () => {
+  test('files with secrets that others can read are found', async () => {
     const dir = temporaryDirectory()
     const [feeds, headers] = [join(dir, 'feeds.conf'), join(dir, 'headers')]
     writeFileSync(headers, 'X-Key: 1\n', { mode: 0o640 })
@@ -248,15 +206,15 @@ describe('feeds and places', () => {
   })
 })
 
-test('the command prints a table or JSON, and its exit status tells whether all is well', async () => {
+test('doctor prints a table or JSON, and exits 1 when something is wrong', async () => {
   const dir = healthy()
-  const good = await proxylist(['doctor', '--data', dir])
+  const good = await runCommand(['doctor', '--data', dir])
   expect(good).toMatchObject({ exitCode: 0, stderr: '' })
   expect(good.stdout).toMatch(
     /^CHECK +STATE +FOUND\nprogram +ok +proxylist .*\nconfiguration +ok +every .*\n(?:.* ok .*\n){8}$/,
   )
   chmodSync(dir, 0o755)
-  const bad = await proxylist(['doctor', '--data', dir, '--json'])
+  const bad = await runCommand(['doctor', '--data', dir, '--json'])
   expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 10 checks found something\n' })
   const { ok, checks } = JSON.parse(bad.stdout)
   expect(ok).toBeFalse()
@@ -269,9 +227,9 @@ test('the command prints a table or JSON, and its exit status tells whether all 
   expect(good.stdout + bad.stdout).not.toContain(KEY)
 })
 
-test('it makes nothing where there is nothing', async () => {
+test('doctor makes no data directory', async () => {
   const dir = join(temporaryDirectory(), 'none')
-  const { exitCode, stdout } = await proxylist(['doctor', '--data', dir])
+  const { exitCode, stdout } = await runCommand(['doctor', '--data', dir])
   expect(exitCode).toBe(1)
   expect(stdout).toContain(
     `permissions     WRONG  there is no data directory ${dir}; check --data, or create it with: `,

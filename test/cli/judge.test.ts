@@ -1,6 +1,6 @@
 /** Tests of `judge` as a program: what it needs, where it listens, what it says, and how it ends. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { chmodSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { keysOf, readAnswer, SECRET_BYTES, type TokenKind } from '../../src/judge/protocol.ts'
 import { openSecret } from '../../src/judge/secret.ts'
@@ -14,8 +14,9 @@ import {
   mint,
   request,
 } from '../support/judge.ts'
-import { createClock, proxylist, startProgram } from '../support/program.ts'
+import { createClock, startProgram } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { runCommand } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -51,7 +52,7 @@ async function check(
 
 describe('a judge', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    'answers, plain and by TLS, says little, and ends with status 0 at %s',
+    'answers with and without TLS, and ends with status 0 at %s',
     async signal => {
       const file = secretFile()
       const judge = startProgram(['judge', ...LISTEN, ...TLS, '--judge-secret', file])
@@ -72,7 +73,7 @@ describe('a judge', () => {
     },
   )
 
-  test('makes a secret for its owner only, and uses it again', async () => {
+  test('makes a secret that only its owner can read, and uses it again', async () => {
     const file = secretFile()
     for (const isFirst of [true, false]) {
       const judge = startProgram(['judge', ...LISTEN, '--judge-secret', file])
@@ -84,7 +85,7 @@ describe('a judge', () => {
     expect(readFileSync(file, 'utf8')).toMatch(/^[\w-]{43}\n$/)
   })
 
-  test('has a clock that does not step with that of its machine', async () => {
+  test('keeps its own time when the clock of the machine steps', async () => {
     const file = secretFile()
     const { env, setClock } = createClock()
     const judge = startProgram(['judge', ...LISTEN, '--judge-secret', file], env)
@@ -98,7 +99,7 @@ describe('a judge', () => {
     await judge.stop()
   })
 
-  test('is set by variables of its own, not by those of a server', async () => {
+  test('reads its own variables, not those of a server', async () => {
     const file = secretFile()
     const judge = startProgram(['judge'], {
       ...{ PROXYLIST_LISTEN: '127.0.0.1:1', PROXYLIST_KEY: 'secret' },
@@ -113,13 +114,13 @@ describe('a judge', () => {
 
 /** A judge that does not start: its status, and what it says. */
 async function refused(args: readonly string[]): Promise<readonly [number, string]> {
-  const { exitCode, stdout, stderr } = await proxylist(['judge', ...args])
+  const { exitCode, stdout, stderr } = await runCommand(['judge', ...args])
   expect(stdout).toBe('')
   return [exitCode, stderr]
 }
 
 describe('a judge does not start', () => {
-  test('at a port that is in use: status 1', async () => {
+  test('on a port that is in use: status 1', async () => {
     const file = secretFile()
     const judge = startProgram(['judge', ...LISTEN, '--judge-secret', file])
     const port = await portOf(judge)
@@ -140,102 +141,47 @@ describe('a judge does not start', () => {
     await judge.stop()
   })
 
-  const [cert, key] = [CERTIFICATES.judge.cert, CERTIFICATES.judge.key]
-  const [, LISTEN_TLS = ''] = TLS
-  test.each<[string, readonly string[], string]>([
+  const RIGHT = `${'A'.repeat(43)}\n`
+  const NONE = 'is not one; name another file, which is then made'
+  test.each<[string, string, number, string]>([
     [
-      'without a secret',
-      [],
-      '--judge-secret FILE is required: judge and check share it; it is created if it does not exist',
+      'that others can read',
+      RIGHT,
+      0o640,
+      'can be read by others; make it yours alone with: chmod',
     ],
-    [
-      'with --listen-tls alone',
-      ['--judge-secret', '/none', '--listen-tls', LISTEN_TLS],
-      '--listen-tls requires --cert FILE and --key FILE',
-    ],
-    [
-      'without a key',
-      ['--judge-secret', '/none', '--listen-tls', LISTEN_TLS, '--cert', cert],
-      '--listen-tls requires --cert FILE and --key FILE',
-    ],
-    [
-      'with a certificate for nothing',
-      ['--judge-secret', '/none', '--cert', cert, '--key', key],
-      '--cert and --key require --listen-tls',
-    ],
-    [
-      'with the key of another certificate',
-      ['--judge-secret', '/none', ...TLS.with(5, CERTIFICATES.renewed.key)],
-      `${CERTIFICATES.renewed.key} is not the private key of ${cert}, in PEM without a password`,
-    ],
-    [
-      'with a secret in no directory',
-      ['--judge-secret', '/none/secret'],
-      'the secret /none/secret cannot be created: no such file or directory',
-    ],
-    ['on a unix socket', ['--listen', 'unix:/tmp/x'], '--listen must be HOST:PORT or :PORT'],
-  ])('%s: status 2', async (_, args, why) =>
-    expect(await refused([...LISTEN, ...args])).toEqual([2, `proxylist: ${why}\n`]),
-  )
-
-  test('with a certificate that is not there, perhaps not yet: status 1', async () => {
-    const args = [...LISTEN, '--judge-secret', '/none', ...TLS.with(3, '/none.pem')]
-    const says = 'proxylist: cannot read /none.pem: no such file or directory\n'
-    expect(await refused(args)).toEqual([1, says])
+    ['that is too short', RIGHT.slice(2), 0o600, NONE],
+    ['of another program', 'root:x:0:0\n', 0o644, NONE],
+    ['that is empty', '', 0o600, NONE],
+  ])('with a secret %s: status 2', async (_, text, mode, why) => {
+    const file = secretFile()
+    writeFileSync(file, text)
+    chmodSync(file, mode)
+    const [status, said] = await refused([...LISTEN, '--judge-secret', file])
+    expect([status, said.split('\n')]).toEqual([2, [expect.any(String), '']])
+    expect(said).toStartWith(`proxylist: the secret ${file} ${why}`)
   })
 
-  const RIGHT = `${'A'.repeat(43)}\n`
-  test.each<[string, (file: string) => void, string]>([
-    [
-      'that its group can read',
-      file => {
-        writeFileSync(file, RIGHT)
-        chmodSync(file, 0o640)
-      },
-      'can be read by others; make it yours alone with: chmod 600 FILE',
-    ],
-    [
-      'that is too short',
-      file => writeFileSync(file, RIGHT.slice(2), { mode: 0o600 }),
-      'is not one; name another file, which is then made',
-    ],
-    [
-      'of another program, which others can read',
-      file => writeFileSync(file, 'root:x:0:0\n', { mode: 0o644 }),
-      'is not one; name another file, which is then made',
-    ],
-    [
-      'that is empty',
-      file => writeFileSync(file, '', { mode: 0o600 }),
-      'is not one; name another file, which is then made',
-    ],
-    [
-      'that is a directory',
-      file => mkdirSync(file),
-      'cannot be read: it is a directory, not a file',
-    ],
-  ])('with a secret %s: status 2', async (_, make, why) => {
-    const file = secretFile()
-    make(file)
-    expect(await refused([...LISTEN, '--judge-secret', file])).toEqual([
+  test('with a secret that is a directory: status 2', async () => {
+    const dir = temporaryDirectory()
+    expect(await refused([...LISTEN, '--judge-secret', dir])).toEqual([
       2,
-      `proxylist: the secret ${file} ${why.replace('FILE', file)}\n`,
+      `proxylist: the secret ${dir} cannot be read: it is a directory, not a file\n`,
     ])
   })
 })
 
 test('a secret is 32 random bytes', async () => {
-  const [one, other] = [secretFile(), secretFile()]
-  await Promise.all([openSecret(one), openSecret(other)])
-  const [bytes, others] = [one, other].map(file =>
-    Buffer.from(readFileSync(file, 'utf8'), 'base64url'),
-  )
-  expect([bytes?.length, others?.length]).toEqual([SECRET_BYTES, SECRET_BYTES])
-  expect(bytes).not.toEqual(others)
-  expect((await openSecret(one)).keys).toEqual(keysOf(new Uint8Array(bytes ?? [])))
+  const [file, other] = [secretFile(), secretFile()]
+  const [{ keys }] = await Promise.all([openSecret(file), openSecret(other)])
+  const [bytes = '', others] = [file, other].map(each => readFileSync(each, 'utf8'))
+  const secret = new Uint8Array(Buffer.from(bytes, 'base64url'))
+  expect(secret).toHaveLength(SECRET_BYTES)
+  expect(others).not.toBe(bytes)
+  expect(keys).toEqual(keysOf(secret))
 })
 
-test('a secret is read where no file can be made, as in a mount that is read-only', async () => {
+test('a secret can be read on a read-only file system', async () => {
   const file = secretFile()
   const { keys } = await openSecret(file)
   const readOnly = `/dev/fd/${openSync(file, 'r')}` // nobody, not even root, makes a file beside it
