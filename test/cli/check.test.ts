@@ -10,8 +10,9 @@ import { HONEST, LIARS } from '../checker/proxy-behaviours.ts'
 import { http, socks5And, startProxy } from '../support/fake-proxies.ts'
 import { ASK, addKeys, addList, KEY } from '../support/fixtures.ts'
 import { launch, run } from '../support/launch.ts'
-import { program, RUNNER_FREE, startProgram } from '../support/program.ts'
+import { program, startProgram } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { onTerminal } from '../support/terminal.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -42,13 +43,8 @@ async function startWorld() {
       }),
     )
   }
-  const honest = await proxies(HONEST, [
-    'http',
-    'socks4',
-    'socks5',
-    'an unknown header',
-    'X-Forwarded-For',
-  ])
+  const kinds = ['http', 'socks4', 'socks5', 'an unknown header', 'X-Forwarded-For']
+  const honest = await proxies(HONEST, kinds)
   const options = ['--judge', url, '--judge-secret', secret, ...CONTACT, '--allow-private']
   return { dir, judge, url, secret, proxies, honest, options }
 }
@@ -62,7 +58,7 @@ describe('check --once FILE without --data', () => {
     writeFileSync(file, world.honest.map(({ address }) => `${address}\n`).join(''))
   })
 
-  test('prints the living as the API would, and leaves no file', async () => {
+  test('prints working proxies as the API does, and leaves no file', async () => {
     const cwd = temporaryDirectory()
     const { exitCode, stdout, stderr } = await check(['--once', file, ...world.options], cwd)
     expect(exitCode).toBe(0)
@@ -75,7 +71,7 @@ describe('check --once FILE without --data', () => {
     expect(readdirSync(cwd)).toEqual([])
   })
 
-  test('prints all types that files named and that work', async () => {
+  test('prints each working type', async () => {
     const proxy = addressText(await startProxy(socks5And(http())))
     const files = ['http.txt', 'socks5.txt', 'socks4.txt'].map(name => {
       const path = join(temporaryDirectory(), name)
@@ -104,26 +100,22 @@ describe('check --once FILE without --data', () => {
     expect(exitCode).toBe(0)
   })
 
-  test.each([
-    ['one', [], /^only [3-7]\d checks at a time: raise LimitNOFILE or ulimit -n\n/],
-    [
-      'two, with services',
-      ['--target', 'google=http://127.0.0.1:9/', '--target', 'avito=http://127.0.0.1:9/'],
-      /^only [1-3]\d checks at a time: raise LimitNOFILE or ulimit -n\n/,
-    ],
-  ])(
-    'holds no more connections than leave a quarter of the descriptors free, and says so: %s a check',
-    async (_, more, sentence) => {
-      const command = [...program(), 'check', '--once', file, ...world.options, ...more]
-      const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
-      const { exitCode, stderr } = await run(limited)
-      expect(stderr).toMatch(sentence)
-      expect(stderr).toEndWith('checked 5, alive 5, deferred 0\n')
-      expect(exitCode).toBe(0)
-    },
-  )
+  test('leaves a quarter of the descriptors free, and says so', async () => {
+    const targets = [
+      '--target',
+      'google=http://127.0.0.1:9/',
+      '--target',
+      'avito=http://127.0.0.1:9/',
+    ]
+    const command = [...program(), 'check', '--once', file, ...world.options, ...targets]
+    const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
+    const { exitCode, stderr } = await run(limited)
+    expect(stderr).toMatch(/^only [1-3]\d checks at a time: raise LimitNOFILE or ulimit -n\n/)
+    expect(stderr).toEndWith('checked 5, alive 5, deferred 0\n')
+    expect(exitCode).toBe(0)
+  })
 
-  test('prints [] and exits 0 when nobody lives; the same address is checked once', async () => {
+  test('prints [] and exits 0 when no proxy works; it checks the same address once', async () => {
     const dead = join(temporaryDirectory(), 'dead.txt')
     writeFileSync(dead, '127.66.0.1:9\n'.repeat(1000))
     const { exitCode, stdout, stderr } = await check(['--once', dead, ...world.options])
@@ -131,7 +123,7 @@ describe('check --once FILE without --data', () => {
     expect(stderr).toBe('checked 1, alive 0, deferred 0\n')
   })
 
-  test('checks no private address without --allow-private, nor asks a judge that has one', async () => {
+  test('checks no private address, and asks no judge at one, without --allow-private', async () => {
     const options = world.options.filter(option => option !== '--allow-private')
     const { exitCode, stdout, stderr } = await check(['--once', file, ...options])
     expect([exitCode, stdout]).toEqual([1, ''])
@@ -143,7 +135,7 @@ describe('check --once FILE without --data', () => {
     )
   })
 
-  test('--exclude leaves addresses and networks alone', async () => {
+  test('--exclude skips addresses and networks', async () => {
     const [one = '', other = '', ...rest] = world.honest.map(({ address }) => address)
     const excluded = `${one.split(':')[0]},${other.split(':')[0]}/32`
     const options = ['--get', 'txt', '--exclude', excluded, ...world.options]
@@ -152,7 +144,7 @@ describe('check --once FILE without --data', () => {
     expect(stderr).toBe('checked 3, alive 3, deferred 0\n')
   })
 
-  test('--json says how it went', async () => {
+  test('--json prints the counts', async () => {
     const { stderr } = await check(['--once', file, '--json', ...world.options])
     const last = JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? '')
     expect(last).toMatchObject({ checked: 5, alive: 5, deferred: 0, coverage: 1 })
@@ -160,7 +152,7 @@ describe('check --once FILE without --data', () => {
   })
 })
 
-test('with --once, a feed that fails is named', async () => {
+test('--once names a feed that fails', async () => {
   const { dir, options } = await startWorld()
   const feeds = join(dir, 'feeds.txt')
   writeFileSync(feeds, `${join(dir, 'gone.txt')} check\n`)
@@ -172,23 +164,7 @@ test('with --once, a feed that fails is named', async () => {
   })
 })
 
-/** Starts a checker whose stdin, stdout and stderr are a terminal. */
-function onTerminal(args: readonly string[]) {
-  let written = ''
-  const checker = Bun.spawn([...program(), 'check', ...args], {
-    env: { ...RUNNER_FREE, TERM: 'xterm' },
-    terminal: {
-      cols: 200,
-      rows: 24,
-      data(_, bytes) {
-        written += String(bytes)
-      },
-    },
-  })
-  return { checker, written: () => written }
-}
-
-test('SIGTERM ends it with status 0 while it reads its files, too', async () => {
+test('SIGTERM ends check with status 0 while it reads its files', async () => {
   const { dir, options } = await startWorld()
   const pipe = join(dir, 'addresses.txt')
   expect(Bun.spawnSync(['mkfifo', pipe]).exitCode).toBe(0)
@@ -202,38 +178,38 @@ test('SIGTERM ends it with status 0 while it reads its files, too', async () => 
   writer.kill('SIGKILL')
 })
 
-test('interrupted, --once prints what was found, whole', async () => {
+test('--once prints all results when it is interrupted', async () => {
   const { dir, honest, options } = await startWorld()
   using silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const file = join(dir, 'addresses.txt')
   const living = honest.map(({ address }) => address)
   writeFileSync(file, [...living, `127.0.0.1:${silent.port}`].join('\n'))
-  const { checker, written } = onTerminal(['--once', file, '--get', 'txt', ...options])
-  await until(() => written().includes('alive 5'))
+  const { shown, ...checker } = onTerminal(['check', '--once', file, '--get', 'txt', ...options])
+  await until(() => shown().includes('alive 5'))
   checker.kill('SIGINT')
   expect(await checker.exited).toBe(130)
-  await until(() => written().includes('interrupted'))
-  expect(written().split('\r\n')).toEqual(expect.arrayContaining(living))
+  await until(() => shown().includes('interrupted'))
+  expect(shown().split('\r\n')).toEqual(expect.arrayContaining(living))
 })
 
-test('on a terminal, nothing is said on the line that shows how it goes', async () => {
+test('messages on a terminal do not mix with the progress line', async () => {
   const { dir, options } = await startWorld()
   const raw = join(dir, 'raw.txt')
   const feeds = join(dir, 'feeds.txt')
   writeFileSync(feeds, `${raw} check every=1s\n`)
   writeFileSync(raw, '127.66.0.1:9\n')
   const data = join(dir, 'data')
-  const { checker, written } = onTerminal(['--feeds', feeds, '--data', data, ...options])
-  await until(() => /checked \d+, .* MB/.test(written()))
+  const { shown, ...checker } = onTerminal(['check', '--feeds', feeds, '--data', data, ...options])
+  await until(() => /checked \d+, .* MB/.test(shown()))
   writeFileSync(raw, '127.255.255.255:9\n') // a broadcast address: nothing can be sent there
-  await until(() => written().includes('checks are deferred'))
+  await until(() => shown().includes('checks are deferred'))
   checker.kill('SIGTERM')
   expect(await checker.exited).toBe(0)
-  await until(() => /checked \d+, alive 0, deferred [1-9]\d*\r\n/.test(written()))
-  expect(written()).not.toMatch(/MB\x1b\[0K\w/)
+  await until(() => /checked \d+, alive 0, deferred [1-9]\d*\r\n/.test(shown()))
+  expect(shown()).not.toMatch(/MB\x1b\[0K\w/)
 })
 
-test('from a file of bare addresses to a served, fresh, typed list; each liar is named', async () => {
+test('addresses become a fresh, typed list that a server serves; each liar is named', async () => {
   const world = await startWorld()
   const told = ['407', 'socks5 that reaches nobody']
   const liars = [

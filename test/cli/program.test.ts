@@ -5,8 +5,8 @@ import { COMMANDS } from '../../src/cli/program.ts'
 import { defaultOf, environmentNameOf, flagOf } from '../../src/config/settings.ts'
 import { golden } from '../support/fixtures.ts'
 import { manual, TOPICS } from '../support/manual.ts'
-import { program, RUNNER_FREE } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
+import { onTerminal } from '../support/terminal.ts'
 import { runCommand } from '../support/transcript.ts'
 
 afterAll(cleanUp)
@@ -74,20 +74,9 @@ describe('help', () => {
     ['no pager', '', '# Feeds'],
     ['a pager that does not exist', 'no-such-pager', '# Feeds'],
   ])('shows a topic on a terminal with %s', async (_, pager, starts) => {
-    let shown = ''
-    const { promise: hungUp, resolve } = Promise.withResolvers<void>()
-    const child = Bun.spawn([...program(), 'help', 'feeds'], {
-      env: { ...RUNNER_FREE, PAGER: pager },
-      terminal: {
-        data(_, bytes) {
-          shown += Buffer.from(bytes).toString()
-        },
-        exit: () => resolve(),
-      },
-    })
-    expect(await child.exited).toBe(0)
-    await hungUp
-    expect(shown.replaceAll('\r\n', '\n')).toContain(`${starts}\n\n`)
+    const { shown, ended } = onTerminal(['help', 'feeds'], { PAGER: pager })
+    expect(await ended()).toBe(0)
+    expect(shown().replaceAll('\r\n', '\n')).toContain(`${starts}\n\n`)
   })
 })
 

@@ -3,12 +3,13 @@
  * the end. Rows are fed until the program shows what the test waits for, so its speed does not
  * matter.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createClock, program } from '../support/program.ts'
+import { createProgress } from '../../src/cli/progress.ts'
+import { createClock } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { onTerminal } from '../support/terminal.ts'
 
 afterAll(cleanUp)
 
@@ -24,88 +25,30 @@ const PROGRESS = /importing (?:\[[^\]\s]+\] \d+% \| )?(\d+) rows/g
 
 /** What a terminal shows after these bytes. Knows only the sequences that the program uses. */
 function screenOf(written: string): { lines: string[]; wraps: boolean } {
-  const rows: string[] = ['']
+  const rows = ['']
   let [row, column, saved, wraps] = [0, 0, [0, 0], true]
-  const put = (text: string): void => {
-    const line = (rows[row] ?? '').padEnd(column)
-    rows[row] = line.slice(0, column) + text + line.slice(column + text.length)
-    column += text.length
-  }
-  const act: { [sequence: string]: () => void } = {
-    '\r': () => {
-      column = 0
-    },
-    '\n': () => {
-      row += 1
-      rows[row] ??= ''
-    },
-    '\x1b7': () => {
-      saved = [row, column]
-    },
-    '\x1b8': () => {
-      ;[row = 0, column = 0] = saved
-    },
-    '\x1b[1G': () => {
-      column = 0
-    },
-    '\x1b[0K': () => {
-      rows[row] = (rows[row] ?? '').slice(0, column)
-    },
-    '\x1b[2K': () => {
-      rows[row] = ''
-    },
-    '\x1b[?7l': () => {
-      wraps = false
-    },
-    '\x1b[?7h': () => {
-      wraps = true
-    },
-  }
   for (const [token] of written.matchAll(/\r|\n|\x1b[78]|\x1b\[[?\d]*\w|[^\r\n\x1b]+/g)) {
-    const known = act[token]
-    if (known) known()
+    const line = rows[row] ?? ''
+    if (token === '\r' || token === '\x1b[1G') column = 0
+    else if (token === '\n') row += 1
+    else if (token === '\x1b7') saved = [row, column]
+    else if (token === '\x1b8') [row = 0, column = 0] = saved
+    else if (token === '\x1b[0K') rows[row] = line.slice(0, column)
+    else if (token === '\x1b[2K') rows[row] = ''
+    else if (token === '\x1b[?7l' || token === '\x1b[?7h') wraps = token.endsWith('h')
     else if (token.startsWith('\x1b')) throw new Error(`unknown ${JSON.stringify(token)}`)
-    else put(token)
+    else {
+      rows[row] = line.slice(0, column).padEnd(column) + token + line.slice(column + token.length)
+      column += token.length
+    }
   }
   return { lines: rows.map(line => line.trimEnd()).filter(line => line !== ''), wraps }
 }
 
-/** The environment of the program, its clock at T0. */
-function environment(): { [name: string]: string } {
-  const { PATH = '', HOME = '' } = process.env
-  return { ...createClock().env, PATH, HOME, TMPDIR: tmpdir(), TERM: 'xterm' }
-}
-
-const importing = (files: readonly string[], more: readonly string[] = []): string[] => [
-  ...program(),
-  ...['import', ...files, ...more, '--data', join(temporaryDirectory(), 'data')],
-]
-
-/** Starts an import on a terminal; stdin, stdout and stderr are all the terminal. */
-function onTerminal(files: readonly string[], more: readonly string[] = []) {
-  let written = ''
-  const decoder = new TextDecoder()
-  const { promise: hungUp, resolve } = Promise.withResolvers<void>()
-  const child = Bun.spawn(importing(files, more), {
-    env: environment(),
-    terminal: {
-      cols: 200, // no message is broken into two lines
-      rows: 24,
-      data: (_, bytes) => {
-        written += decoder.decode(bytes, { stream: true })
-      },
-      exit: () => resolve(),
-    },
-  })
-  return {
-    written: () => written,
-    async ended(): Promise<number> {
-      const exitCode = await child.exited
-      await hungUp
-      return exitCode
-    },
-    [Symbol.dispose]: () => child.kill('SIGKILL'),
-  }
+/** Starts an import on a terminal. */
+function importOnTerminal(files: readonly string[], ...more: readonly string[]) {
+  const data = join(temporaryDirectory(), 'data')
+  return onTerminal(['import', ...files, ...more, '--data', data], createClock().env)
 }
 
 /** A named pipe into which the test writes rows, through a `cat` that can be ended at any time. */
@@ -147,18 +90,13 @@ const isReading = (written: string): boolean => /reading \d+ bytes/.test(written
 const shown = (written: string): number[] =>
   [...written.matchAll(PROGRESS)].map(([, rows]) => Number(rows))
 
-/** A file with one block of good rows. */
-function blockFile(): string {
-  const file = join(temporaryDirectory(), 'block.txt')
-  writeFileSync(file, BLOCK)
-  return file
-}
-
 describe('a long import on a terminal', () => {
-  test('shows how much is read before and after a message, and only messages at the end', async () => {
+  test('shows its progress before and after a message, and only messages at the end', async () => {
     using feed = feeding()
-    using terminal = onTerminal([blockFile(), feed.pipe])
-    const { written } = terminal
+    const block = join(temporaryDirectory(), 'block.txt')
+    writeFileSync(block, BLOCK)
+    const terminal = importOnTerminal([block, feed.pipe])
+    const { shown: written } = terminal
     await feedUntil(() => isReading(written()), feed)
     await feed.feed('http://10.0.0.300:80\n')
     await feed.feed()
@@ -186,12 +124,12 @@ describe('a long import on a terminal', () => {
 
   test('shows only the error at the end of an import that fails', async () => {
     using feed = feeding()
-    using terminal = onTerminal([feed.pipe], ['--strict'])
-    await feedUntil(() => isReading(terminal.written()), feed)
+    const terminal = importOnTerminal([feed.pipe], '--strict')
+    await feedUntil(() => isReading(terminal.shown()), feed)
     await feed.feed('http://10.0.0.300:80\n')
     await feed.end()
     expect(await terminal.ended()).toBe(1)
-    const { lines, wraps } = screenOf(terminal.written())
+    const { lines, wraps } = screenOf(terminal.shown())
     expect(lines.join('')).toMatch(
       /^proxylist: \S+rows\.txt:\d+: ip must be [^:]+, a\.b\.c\.d:port$/,
     )
@@ -203,10 +141,22 @@ describe('a short import on a terminal', () => {
   test('shows no progress', async () => {
     const file = join(temporaryDirectory(), 'few.txt')
     writeFileSync(file, 'http://10.0.0.1:80\n')
-    using terminal = onTerminal([file])
+    const terminal = importOnTerminal([file])
     expect(await terminal.ended()).toBe(0)
-    expect(terminal.written()).toBe(
+    expect(terminal.shown()).toBe(
       'read 1, added 1, updated 0, unchanged 0, rejected 0, removed 0\r\n',
     )
   })
+})
+
+test('an import whose stderr is not a terminal shows no progress', () => {
+  const written = spyOn(process.stderr, 'write')
+  const { isTTY } = process.stderr
+  process.stderr.isTTY = false
+  const { update, clear } = createProgress('{value}', 9, () => 60_000)
+  update(1)
+  clear()
+  process.stderr.isTTY = isTTY
+  expect(written).not.toHaveBeenCalled()
+  written.mockRestore()
 })

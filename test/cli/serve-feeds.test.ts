@@ -15,9 +15,10 @@ import { lines } from '../support/feeds.ts'
 import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { launchServer } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { BINARY, createClock, program, proxylist, startProgram } from '../support/program.ts'
+import { BINARY, createClock, program, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { runCommand } from '../support/transcript.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -45,7 +46,7 @@ async function startHangingFeed() {
   return { source, asked, closed }
 }
 
-test('feeds are imported while the server runs, as their lines say, with places that they do not bring', async () => {
+test('a server imports feeds with their options, and adds places', async () => {
   const source = await startFeedServer({
     '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n'),
     '/b': reply(200, {}, 'Where,type,ping\n192.0.2.8:80,http,530\n192.0.2.9:80,http,61\n'),
@@ -69,18 +70,7 @@ test('feeds are imported while the server runs, as their lines say, with places 
   expect(await server.stop()).toBe(0)
 })
 
-test('a feed marked check is left to the checker', async () => {
-  const source = await startFeedServer({ '/a': reply(200, {}, 'http://192.0.2.7:80\n') })
-  const file = join(temporaryDirectory(), 'feeds.conf')
-  writeFileSync(file, `${source.url}/a\n${source.url}/raw check\n`) // asked for, it would be a failure
-  const server = await start(dataDirectory([]), '--feeds', file)
-  await server.says(/left to proxylist check: 1 feed marked check\n/)
-  await server.says(/\/a: 1 row\n/)
-  expect(await server.stop()).toBe(0)
-  expect(server.written.stderr).not.toContain('/raw')
-})
-
-test('a failing feed is said once, without its secrets, which are nowhere in the data', async () => {
+test('a server reports a failing feed once; its secrets are in no log and no file', async () => {
   const source = await startFeedServer({ '/a': reply(503) })
   const dir = dataDirectory()
   const feed = `http://user:SECRET@127.0.0.1:${source.port}/a?key=SECRET`
@@ -89,8 +79,8 @@ test('a failing feed is said once, without its secrets, which are nowhere in the
     /feed http:\/\/\*\*\*@127.0.0.1:\d+\/a\?key=\*\*\*: answers with status 503; the list stays as it was, next try in \d+ s\n/,
   )
   expect(await server.ask()).toBe('192.0.2.1:80\n')
-  const { stdout } = await proxylist(['feeds', '--data', dir])
-  const { stdout: examined } = await proxylist(['doctor', '--data', dir])
+  const { stdout } = await runCommand(['feeds', '--data', dir])
+  const { stdout: examined } = await runCommand(['doctor', '--data', dir])
   await server.stop()
   expect(stdout).toContain('answers with status 503')
   expect(examined).toContain('key=***: answers with status 503')
@@ -102,7 +92,7 @@ test('a failing feed is said once, without its secrets, which are nowhere in the
 })
 
 describe('SIGHUP', () => {
-  test('reads the feeds file again; one with a mistake, or a named pipe, keeps the feeds', async () => {
+  test('reads the feeds file again; a mistake or a named pipe keeps the feeds', async () => {
     const source = await startFeedServer({
       '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n'),
       '/b': reply(200, {}, 'http://192.0.2.8:3128\n'),
@@ -110,7 +100,7 @@ describe('SIGHUP', () => {
     const dir = dataDirectory()
     const file = join(temporaryDirectory(), 'feeds.conf')
     const sources = async (): Promise<string[]> => {
-      const { stdout } = await proxylist(['feeds', '--json', '--data', dir])
+      const { stdout } = await runCommand(['feeds', '--json', '--data', dir])
       return (JSON.parse(stdout) as { source: string }[]).map(state => state.source)
     }
     writeFileSync(file, '# none yet\n')
@@ -141,7 +131,7 @@ describe('SIGHUP', () => {
     expect(await server.stop()).toBe(0)
   })
 
-  test('without a feeds file, and while requests are finished, ends nothing', async () => {
+  test('ends nothing without a feeds file, or while requests finish', async () => {
     const dir = dataDirectory()
     const server = await start(dir)
     server.kill('SIGHUP')
@@ -152,7 +142,7 @@ describe('SIGHUP', () => {
   })
 })
 
-test('an import ends with a server that was killed, and its process shows no secret', async () => {
+test('the import of a killed server ends, and its process shows no secret', async () => {
   const rows = lines(60_000)
   const source = await startFeedServer({ '/a': reply(200, {}, rows) })
   const dir = dataDirectory()
@@ -179,7 +169,7 @@ test('SIGTERM ends a server at once while a feed hangs', async () => {
   expect(server.written.stderr).toEndWith('\nstopping\n')
 })
 
-test('another proxylist is a feed like any other, its key in the header file', async () => {
+test('another proxylist can be a feed, its key in the header file', async () => {
   const other = await startChild(
     dataDirectory([{ ip: '192.0.2.9:3128', type: 'https', country: 'de', ping: 1 }]),
   )
@@ -195,7 +185,7 @@ test('another proxylist is a feed like any other, its key in the header file', a
   expect(server.written.stderr + other.output()).not.toContain(KEY)
 })
 
-test('of two servers on one data directory, one fetches, and when it is killed the other one', async () => {
+test('one of two servers fetches; when it is killed, the other one does', async () => {
   const source = await startFeedServer({ '/a': reply(200, { ETag: '"1"' }, lines(3)) })
   const dir = dataDirectory()
   const feed = ['--feed', `${source.url}/a every=1s`]
@@ -211,18 +201,7 @@ test('of two servers on one data directory, one fetches, and when it is killed t
   await second.stop()
 })
 
-test('the feeds of the data directory are followed while the file changes', async () => {
-  const dir = dataDirectory()
-  const list = join(temporaryDirectory(), 'list.txt')
-  writeFileSync(list, lines(2))
-  const server = await start(dir)
-  writeFileSync(join(dir, 'feeds'), `${list}\n`)
-  await server.says(/\/feeds was read again: 1 feed\n/)
-  await server.says(/list\.txt: 2 rows\n/)
-  expect(await server.stop()).toBe(0)
-})
-
-test('Ctrl-C ends fetch with one sentence that says what was kept', async () => {
+test('Ctrl-C ends fetch, which says that the list stays', async () => {
   const { source, asked } = await startHangingFeed()
   const dir = dataDirectory()
   const fetching = startProgram(['fetch', '--feed', `${source.url}/a`, '--data', dir])
@@ -232,13 +211,13 @@ test('Ctrl-C ends fetch with one sentence that says what was kept', async () => 
   expect(fetching.written.stderr).toBe(
     'proxylist: interrupted; feeds that were not imported yet left the list as it was\n',
   )
-  const { stdout } = await proxylist(['list', 'time=999', '--data', dir])
+  const { stdout } = await runCommand(['list', 'time=999', '--data', dir])
   expect(stdout).toBe('192.0.2.1:80\n')
 })
 
 const binary = BINARY
 if (binary !== undefined) {
-  test('a server whose file was replaced by an upgrade goes on with its own version', async () => {
+  test('a server goes on with its own version after an upgrade of its file', async () => {
     const source = await startFeedServer({ '/a': reply(503) })
     const file = join(temporaryDirectory(), 'proxylist')
     copyFileSync(binary, file)

@@ -6,10 +6,12 @@ import { dirname, join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { ASK, addKeys, dataDirectory, T0 } from '../support/fixtures.ts'
-import { createClock, program, proxylist, startProgram } from '../support/program.ts'
+import { createClock, proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { onTerminal } from '../support/terminal.ts'
 import { runCommand } from '../support/transcript.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -219,26 +221,13 @@ describe('ending', () => {
   })
 
   test('a closed terminal lets requests in flight finish', async () => {
-    const { promise, resolve } = Promise.withResolvers<URL>()
-    let written = ''
-    const server = Bun.spawn(
-      [...program(), 'serve', '--listen', '127.0.0.1:0', '--data', longDirectory()],
-      {
-        env: createClock().env,
-        terminal: {
-          cols: 200,
-          data(_, bytes) {
-            written += new TextDecoder().decode(bytes)
-            const [url] = /http:\S+(?=\r\n)/.exec(written) ?? []
-            if (url !== undefined) resolve(new URL(url))
-          },
-        },
-      },
-    )
-    await using _ = { [Symbol.asyncDispose]: async () => server.kill('SIGKILL') }
-    const url = await promise
+    const args = ['serve', '--listen', '127.0.0.1:0', '--data', longDirectory()]
+    const server = onTerminal(args, createClock().env)
+    const listening = /http:\S+(?=\r\n)/
+    await until(async () => listening.test(server.shown()))
+    const url = new URL(listening.exec(server.shown())?.[0] ?? '')
     const reading = await readSlowly(url)
-    server.terminal?.close()
+    server.hangUp()
     while (await fetch(url, { keepalive: false }).then(Boolean, () => false));
     server.kill('SIGHUP')
     expect(await reading.rest()).toEndWith('\r\n0\r\n\r\n')

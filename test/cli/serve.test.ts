@@ -13,7 +13,7 @@ afterAll(cleanUp)
 const linesOf = (output: string): string[] =>
   output.split('\n').filter(line => line.startsWith('{'))
 
-test('the access log is one JSON line a request, members in order', async () => {
+test('the access log has one JSON line for each request', async () => {
   const server = await startChild(dataDirectory())
   const { headers, bytes } = await server.request(ASK, from('203.0.113.9'))
   await server.request('/healthz')
@@ -47,7 +47,7 @@ test('the access log is one JSON line a request, members in order', async () => 
   expect(new Set(entries.map(entry => entry.id)).size).toBe(entries.length)
 })
 
-test('what is missing is said with commands that a shell takes', async () => {
+test('a new server prints commands that a shell takes', async () => {
   const data = `${temporaryDirectory()}/my data`
   const server = await startChild(data)
   await server.stop()
@@ -92,7 +92,7 @@ describe('--sample', () => {
   })
   afterAll(() => server.stop())
 
-  test('answers a newcomer with a full, masked list', () => {
+  test('answers the demo key with a full, masked list', () => {
     expect(rows).toHaveLength(50)
     for (const { ip, works } of rows) {
       expect(ip).toMatch(/^\d+\.\d+\.0\.0:\d+$/)
@@ -124,7 +124,7 @@ describe('--sample', () => {
     expect(Object.keys(JSON.parse(text)).length).toBeGreaterThan(0)
   })
 
-  test('shows something for a port and an address of its own', async () => {
+  test('finds its own ports and addresses', async () => {
     const [row] = rows
     for (const query of [`&port=${row?.ip.split(':')[1]}`, `&ip=${row?.ip}`]) {
       expect(JSON.parse((await asDemo(query)).text)).toContainEqual(row)
@@ -179,14 +179,6 @@ describe('a long list', () => {
         ])
       }
     }
-  })
-
-  test('an answer is the same compressed', async () => {
-    const path = `${ASK}&count=900&get=json`
-    const plain = await fetch(server.url + path, { headers })
-    const compressed = await fetch(server.url + path, { headers: { 'accept-encoding': 'gzip' } })
-    expect(compressed.headers.get('content-encoding')).toBe('gzip')
-    expect(await compressed.text()).toBe(await plain.text())
   })
 })
 
@@ -297,16 +289,7 @@ const RAW_REQUESTS: readonly RawRequest[] = [
   ['a greeting of TLS', '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\r\n\r\n', [400]],
 ]
 
-/** Requests for files of the page whose Host is none that a URL can have, each with its status. */
-const ODD_HOSTS = [
-  ['a bracket', get('/', 'Host: [\r\n'), 200],
-  ['a port of letters', get('/', 'Host: x:y\r\n'), 200],
-  ['empty', get('/', 'Host:\r\n'), 200],
-  ['missing, as HTTP/1.0 allows', 'GET / HTTP/1.0\r\n\r\n', 200],
-  ['a percent sign, at a path without a file', get('/-/x', 'Host: %\r\n'), 404],
-] as const
-
-describe('requests no well-behaved client sends', () => {
+describe('an odd request:', () => {
   test.each(RAW_REQUESTS)('%s', async (_, bytes, statuses) => {
     const answer = await exchange(bytes)
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1] ?? 0)
@@ -315,48 +298,29 @@ describe('requests no well-behaved client sends', () => {
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
   })
 
+  const LENGTH = (bytes: number) => `Content-Length: ${bytes}\r\n\r\n${'x'.repeat(1024)}`
+  const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n'
   test.each([
-    ['GET', ASK, 200, 2 ** 40],
-    ['HEAD', '/', 200, 1025],
-    ['GET', '/nowhere', 404, 2 ** 40],
+    ['GET', ASK, 200, LENGTH(2 ** 40)],
+    ['HEAD', '/', 200, LENGTH(1025)],
+    ['GET', '/nowhere', 404, LENGTH(2 ** 40)],
+    ['GET', ASK, 200, CHUNKED],
+    ['GET', `${ASK}x`, 403, CHUNKED],
+    ['HEAD', '/', 200, CHUNKED],
+    ['POST', ASK, 405, CHUNKED],
+    ['GET', ASK, 200, CLOSE],
+    ['GET', ASK, 200, 'Connection: Keep-Alive, Close\r\n\r\n'],
   ] as const)(
-    '%s %s is answered with %p, and its connection closed, before its body of %p bytes has come',
-    async (method, path, status, bytes) => {
-      const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`
-      const answer = await exchange(`${head}${'x'.repeat(1024)}`, true)
+    '%s %s gets %d before its body has come, and its connection is closed',
+    async (method, path, status, rest) => {
+      const answer = await exchange(`${method} ${path} HTTP/1.1\r\nHost: a\r\n${rest}`, true)
       expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} .*\r\nconnection: close\r\n`, 'is'))
     },
     5000, // an idle connection is closed after 24 seconds
-  )
-
-  test.each([
-    ['GET', ASK, 200],
-    ['GET', `${ASK}x`, 403],
-    ['HEAD', '/', 200],
-    ['POST', ASK, 405],
-    ['DELETE', '/nowhere', 404],
-  ] as const)(
-    '%s %s with a body in chunks that has no end is answered with %p, and its connection closed',
-    async (method, path, status) => {
-      const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`
-      const answer = await exchange(`${head}1\r\na\r\n`, true)
-      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} .*\r\nconnection: close\r\n`, 'is'))
-    },
-    5000, // an idle connection is closed after 24 seconds
-  )
-
-  test.each(['close', 'Keep-Alive, Close'])(
-    'says that it closes, to Connection: %s',
-    async value => {
-      const answer = await exchange(
-        `GET ${ASK} HTTP/1.1\r\nHost: a\r\nConnection: ${value}\r\n\r\n`,
-      )
-      expect(answer).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n/is)
-    },
   )
 
   test.each([ASK, `${ASK}x`, '/api', '/key', '/stats', '/healthz', '/docs', '/nowhere', '/'])(
-    'who asks for %s a thousand times before the first answer gets one at most, and others do not wait',
+    '%s asked a thousand times in a row gets one answer at most, and others do not wait',
     async path => {
       const answer = await exchange(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(1000), true)
       expect(answer.split('HTTP/1.1 ').length).toBeLessThanOrEqual(2)
@@ -365,11 +329,11 @@ describe('requests no well-behaved client sends', () => {
     5000, // an idle connection is closed after 24 seconds
   )
 
-  test.each(ODD_HOSTS)('the page is served whatever the Host is: %s', async (_, bytes, status) => {
-    const answer = await exchange(bytes, true)
-    expect(answer).toStartWith(`HTTP/1.1 ${status} `)
+  test.each(['Host: [\r\n', 'Host: x:y\r\n', 'Host:\r\n'])('the page ignores %p', async host => {
+    const answer = await exchange(get('/', host), true)
+    expect(answer).toStartWith('HTTP/1.1 200 ')
     expect(answer).toContain('x-request-id: ')
-    if (status === 200) expect(answer).toEndWith('</html>\n')
+    expect(answer).toEndWith('</html>\n')
   })
 
   test.each(['GET', 'HEAD', 'POST', 'OPTIONS'])(
@@ -400,7 +364,7 @@ describe('requests no well-behaved client sends', () => {
     },
   )
 
-  test('other methods that Bun knows are answered 405 and logged', async () => {
+  test('other methods get 405 and a line in the log', async () => {
     for (const method of ['PATCH', 'PURGE', 'PROPFIND', 'M-SEARCH', 'QUERY', 'TRACE']) {
       const answer = await exchange(
         `${method} ${ASK} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
@@ -411,13 +375,13 @@ describe('requests no well-behaved client sends', () => {
   })
 })
 
-test('connections that end or never begin a request do no harm', async () => {
+test('connections without a request do no harm', async () => {
   expect(await exchange('')).toBe('')
   expect(await exchange('GET /api')).not.toMatch(/^HTTP\/1\.1 (?:2|5)/)
   expect(await ask(server)).toBe('200 192.0.2.1:80\n')
 })
 
-test('the access log has the address of clients that leave without their answer', async () => {
+test('the access log has the address of clients that leave early', async () => {
   const { hostname, port } = new URL(server.url)
   const before = (await logLines()).length
   const gone = Array.from({ length: 50 }, () => {

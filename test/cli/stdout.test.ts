@@ -11,6 +11,7 @@ import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { freePort, launch, launchServer } from '../support/launch.ts'
 import { createClock, program } from '../support/program.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { onTerminal } from '../support/terminal.ts'
 import { runCommand } from '../support/transcript.ts'
 
 afterAll(cleanUp)
@@ -143,24 +144,6 @@ const UNPRINTABLE = /[^\P{Cc}\r\n]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/u
 const ODD = '\x1b]0;x\x07\nproxylist: done\u009b\u202e\u2028'
 const ESCAPED = '\\u001b]0;x\\u0007\\u000aproxylist: done\\u009b\\u202e\\u2028'
 
-/** What a terminal gets from a command on a list and a key with odd names. */
-async function onTerminal(...args: string[]): Promise<string> {
-  let written = ''
-  const decoder = new TextDecoder()
-  const { promise: hungUp, resolve } = Promise.withResolvers<void>()
-  const child = Bun.spawn([...program(), ...args], {
-    env: { ...createClock().env, PROXYLIST_DATA: await oddData() },
-    terminal: {
-      cols: 500, // no message is broken into two lines
-      data: (_, bytes) => {
-        written += decoder.decode(bytes, { stream: true })
-      },
-      exit: () => resolve(),
-    },
-  })
-  await Promise.all([child.exited, hungUp])
-  return written
-}
 let odd: string | null = null
 async function oddData(): Promise<string> {
   if (odd !== null) return odd
@@ -185,10 +168,13 @@ describe('a terminal shows escaped what would steer it, forge a line or turn tex
     ['a feed', ['fetch', '--feed', 'a\x1b\u202e'], /\na\\u001b\\u202e +never/],
     ['a wrong word', [ODD], new RegExp(RegExp.escape(ESCAPED))],
   ])('%s', async (_, args, shows) => {
-    const written = await onTerminal(...args)
-    expect(written).toMatch(shows)
-    expect(written).not.toMatch(UNPRINTABLE)
-    expect(written).not.toMatch(/^proxylist: done/m)
+    const { shown, ended } = onTerminal(args, {
+      ...{ ...createClock().env, PROXYLIST_DATA: await oddData() },
+    })
+    await ended()
+    expect(shown()).toMatch(shows)
+    expect(shown()).not.toMatch(UNPRINTABLE)
+    expect(shown()).not.toMatch(/^proxylist: done/m)
   })
 })
 
