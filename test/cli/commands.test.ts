@@ -50,7 +50,7 @@ testTranscripts('console', [
   },
 ])
 
-test('keys list shows state, plan and end, and of a key no more than its prefix', async () => {
+test('keys list shows state, plan, end, and only the prefix of a key', async () => {
   const cwd = directoryOf()
   const rest = 'x'.repeat(32)
   const keys = [
@@ -65,22 +65,16 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
     { kind: 'temporary', state: 'active', expires: '2026-11-20T14:00:00.000Z' },
     { kind: 'regular', state: 'revoked', expires: null },
     { kind: 'regular', state: 'expired', expires: '1970-01-01T00:00:00.001Z' },
-  ].map((each, i) => ({
-    ...{ id: ids[i], prefix: keys[i]?.key.slice(0, 8), plan: keys[i]?.plan, ...each },
-    ...{
-      label: keys[i]?.label ?? '',
-      note: keys[i]?.note ?? '',
-      from: '',
-      requests_today: 0,
-      subnets_today: 0,
-    },
-    created: '2026-11-20T12:00:00.000Z',
-  }))
+  ].map((each, i) => {
+    const { key = '', plan = null, label = '', note = '' } = keys[i] ?? {}
+    return {
+      ...{ id: ids[i] ?? '', prefix: key.slice(0, 8), plan, label, note, from: '', ...each },
+      ...{ requests_today: 0, subnets_today: 0, created: '2026-11-20T12:00:00.000Z' },
+    }
+  })
   const table = await take(cwd, { args: 'keys list', stdout: /^ID / })
   const json = await take(cwd, { args: 'keys list --json', stdout: /^\[\n/ })
-  expect(JSON.parse(json.stdout)).toEqual(
-    shown.toSorted((a, b) => (`${a.id}` < `${b.id}` ? -1 : 1)),
-  )
+  expect(JSON.parse(json.stdout)).toEqual(shown.toSorted((a, b) => (a.id < b.id ? -1 : 1)))
   for (const { id, prefix, state } of shown) {
     expect(table.stdout).toMatch(
       new RegExp(`^${id} +${RegExp.escape(`${prefix}…`)} .* ${state} `, 'm'),
@@ -90,33 +84,21 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
   expect(table.stdout + json.stdout).not.toContain('xxxx') // an id may have two
 })
 
-test('commands that make, change or remove keys and plans print with --json what they have done', async () => {
+test('--json prints the key or plan that a command made, changed or removed', async () => {
   const cwd = directoryOf()
   const ask = async (line: string) =>
     JSON.parse((await take(cwd, { args: `${line} --json`, stdout: /^\{\n/, stderr: /./ })).stdout)
-  const first = {
-    plan: 'classic',
-    label: 'first',
-    note: '',
-    from: '',
-    expires: '2026-11-21T12:00:00.000Z',
-  }
-  const made = await ask(
-    'keys add --plan classic --label first --expires 1d --key first-0123456789',
-  )
+  const texts = { plan: 'classic', label: 'first', note: '', from: '' }
+  const given = 'first-0123456789'
+  const made = await ask(`keys add --plan classic --label first --expires 1d --key ${given}`)
   const { id } = made
-  expect(made).toEqual({
-    id: expect.stringMatching(/^[a-z0-9]{8}$/),
-    ...first,
-    key: 'first-0123456789',
-  })
+  expect(id).toMatch(/^[a-z0-9]{8}$/)
+  expect(made).toEqual({ id, ...texts, expires: '2026-11-21T12:00:00.000Z', key: given })
   const temp = { plan: 'temp', expires: '2026-11-20T13:00:00.000Z' }
   expect(await ask('keys temp --ttl 1h')).toMatchObject(temp)
-  const changed = { ...first, note: 'late', from: '192.0.2.0/24', expires: null }
-  expect(await ask(`keys set ${id} --note late --from 192.0.2.0/24 --expires never`)).toEqual({
-    id,
-    ...changed,
-  })
+  const changed = { id, ...texts, note: 'late', from: '192.0.2.0/24', expires: null }
+  const set = `keys set ${id} --note late --from 192.0.2.0/24 --expires never`
+  expect(await ask(set)).toEqual(changed)
   const key = expect.stringMatching(/^pl_[A-Za-z0-9]{32}$/)
   const until = '2026-11-20T13:00:00.000Z'
   expect(await ask(`keys rotate ${id} --overlap 1h`)).toEqual({ id, old_secrets_until: until, key })

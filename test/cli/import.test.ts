@@ -79,18 +79,6 @@ test.each(NO_LIST)(
   },
 )
 
-test('imports that make a list at the same time lose no rows', async () => {
-  const dir = temporaryDirectory()
-  const numbers = [1, 2, 3, 4, 5, 6]
-  const outcomes = await Promise.all(
-    numbers.map(n => importOf(dir, `http://192.0.2.${n}:80\n`, ...(n === 1 ? ['--replace'] : []))),
-  )
-  const done = outcomes.map(({ stdout }) => JSON.parse(stdout))
-  const removed = done.reduce((sum, { removed }) => sum + removed, 0)
-  expect(done.map(({ added }) => added)).toEqual([1, 1, 1, 1, 1, 1])
-  expect(await listed(dir)).toHaveLength(numbers.length - removed)
-})
-
 /** An import that waits for more of its source: it has read more than pipes hold. */
 async function startImport(dir: string, ...more: string[]) {
   const child = startProgram(['import', '-', '--data', dir, ...more])

@@ -26,7 +26,8 @@ const PROGRESS = /importing (?:\[[^\]\s]+\] \d+% \| )?(\d+) rows/g
 /** What a terminal shows after these bytes. Knows only the sequences that the program uses. */
 function screenOf(written: string): { lines: string[]; wraps: boolean } {
   const rows = ['']
-  let [row, column, saved, wraps] = [0, 0, [0, 0], true]
+  const wraps = written.lastIndexOf('\x1b[?7l') <= written.lastIndexOf('\x1b[?7h')
+  let [row, column, saved] = [0, 0, [0, 0]]
   for (const [token] of written.matchAll(/\r|\n|\x1b[78]|\x1b\[[?\d]*\w|[^\r\n\x1b]+/g)) {
     const line = rows[row] ?? ''
     if (token === '\r' || token === '\x1b[1G') column = 0
@@ -35,7 +36,7 @@ function screenOf(written: string): { lines: string[]; wraps: boolean } {
     else if (token === '\x1b8') [row = 0, column = 0] = saved
     else if (token === '\x1b[0K') rows[row] = line.slice(0, column)
     else if (token === '\x1b[2K') rows[row] = ''
-    else if (token === '\x1b[?7l' || token === '\x1b[?7h') wraps = token.endsWith('h')
+    else if (token.startsWith('\x1b[?7')) continue
     else if (token.startsWith('\x1b')) throw new Error(`unknown ${JSON.stringify(token)}`)
     else {
       rows[row] = line.slice(0, column).padEnd(column) + token + line.slice(column + token.length)

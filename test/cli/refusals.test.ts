@@ -129,8 +129,8 @@ const FEEDS: Table = [
   ['fetch --feeds feeds.conf', `feeds.conf:2: unknown option 'typ'; ${LINE}`],
   ['fetch --feeds latin.conf', /^cannot read the feeds file latin.conf: it is not text in UTF-8; /],
   [
-    'serve --feed ftp://user:SECRET@example.com/?key=SECRET',
-    '--feed: ftp://***@example.com/?key=*** must be an http:// or https:// URL',
+    'serve --feed ftp://me:SECRET@h/?key=SECRET',
+    /^--feed: ftp:\/\/\*\*\*@h\/\?key=\*\*\* must be an /,
   ],
   ['serve --sample --feed a.txt', '--sample serves the built-in list, which has no feeds'],
   ['serve --sample --feeds /dev/null', '--sample serves the built-in list, which has no feeds'],
@@ -139,9 +139,10 @@ const FEEDS: Table = [
 /** A database that no command reaches before it refuses. */
 const AWAY = '--database postgres://nobody:secret@127.0.0.1:1/nothing'
 const ADMIN = '--admin-listen must be another address than --listen'
-const JUDGED = '--judge http://judge.example.com --judge-secret none'
-const CONTACT = '--contact https://example.com/checks'
+const JUDGED = 'check --judge http://judge.example.com --judge-secret none'
+const CHECK = `${JUDGED} --contact https://example.com/checks`
 const { cert, key } = CERTIFICATES.judge
+const PAIR = `--cert ${cert} --key ${key}`
 const TLS = '--listen 127.0.0.1:0 --listen-tls 127.0.0.1:0 --judge-secret /none'
 
 /** Options that need others, or exclude them. */
@@ -150,55 +151,31 @@ const TOGETHER: Table = [
   ['serve --listen unix:a.sock --admin-listen unix:a.sock', ADMIN],
   ['serve --metrics-open', '--metrics-open is for the admin listener: give --admin-listen, too'],
   [`serve --sample ${AWAY}`, '--sample serves the built-in list, not one of --database'],
-  [
-    'console --admin-listen 127.0.0.1:0',
-    '--admin-listen must name the port that serve has printed, not 0',
-  ],
+  ['console --admin-listen :0', '--admin-listen must name the port that serve has printed, not 0'],
   ['backup - --json', '--json needs a FILE: with -, stdout is the archive'],
   [`restore a.tar --force ${AWAY}`, /^--force replaces the data of a data directory; a database /],
   ['keys set ID', 'nothing to change: give --plan, --label, --note, --from or --expires'],
-  [
-    'keys set ID --label x --expires 2020-01-01',
-    /^--expires must lie in the future, at most 100 y/,
-  ],
+  ['keys set ID --label x --expires 2020-01-01', /^--expires must lie in the future, at most /],
   ['keys reset ID --address 192.0.2.1', '--address is for demo and temp'],
   ['plans set demo --subnets 3', 'plan demo counts no networks: it has no --subnets and --clients'],
   ['plans set demo --clients 3', 'plan demo counts no networks: it has no --subnets and --clients'],
   ['check', /^--judge URL is required; run one .*: proxylist judge$/],
   ['check --judge http://judge.example.com/page', /^--judge must be the URL of a judge, such as /],
-  [`check ${JUDGED}`, /^--contact URL is required: owners of checked addresses see it/],
-  [
-    `check --judge http://judge.example.com ${CONTACT}`,
-    "--judge-secret FILE is required, a copy of the judge's file",
-  ],
-  [
-    `check ${JUDGED} ${CONTACT} --target bank=http://a/`,
-    '--target must be one of telegram, avito, google, the service before the =',
-  ],
-  [
-    `check ${JUDGED} ${CONTACT} --once --get txt a.txt --data data`,
-    '--get requires --once FILE without --data',
-  ],
-  [`check ${JUDGED} ${CONTACT} --judge-ca a.txt`, 'a.txt is not a certificate in PEM'],
-  [
-    `check ${JUDGED} ${CONTACT} --dry-run --feeds feeds.txt`,
-    '--feeds requires --data DIR for its state, and excludes --dry-run',
-  ],
+  [JUDGED, /^--contact URL is required: owners of checked addresses see it/],
+  [CHECK.replace(' --judge-secret none', ''), /^--judge-secret FILE is required, a copy of the /],
+  [`${CHECK} --target bank=http://a/`, /^--target must be one of telegram, avito, google, the se/],
+  [`${CHECK} --once --get txt a.txt --data data`, '--get requires --once FILE without --data'],
+  [`${CHECK} --judge-ca a.txt`, 'a.txt is not a certificate in PEM'],
+  [`${CHECK} --dry-run --feeds feeds.txt`, /^--feeds requires --data DIR .*excludes --dry-run$/],
   ['judge', /^--judge-secret FILE is required: judge and check share it; it is created if /],
   [`judge ${TLS}`, '--listen-tls requires --cert FILE and --key FILE'],
   [`judge ${TLS} --cert ${cert}`, '--listen-tls requires --cert FILE and --key FILE'],
-  [
-    `judge --listen 127.0.0.1:0 --judge-secret /none --cert ${cert} --key ${key}`,
-    '--cert and --key require --listen-tls',
-  ],
+  [`judge --judge-secret /none ${PAIR}`, '--cert and --key require --listen-tls'],
   [
     `judge ${TLS} --cert ${cert} --key ${CERTIFICATES.renewed.key}`,
     `${CERTIFICATES.renewed.key} is not the private key of ${cert}, in PEM without a password`,
   ],
-  [
-    'judge --listen 127.0.0.1:0 --judge-secret /none/secret',
-    'the secret /none/secret cannot be created: no such file or directory',
-  ],
+  ['judge --judge-secret /none/x', /^the secret \/none\/x cannot be created: no such file or /],
 ]
 
 describe('wrong usage has status 2:', () => {
