@@ -101,12 +101,8 @@ describe('check --once FILE without --data', () => {
   })
 
   test('leaves a quarter of the descriptors free, and says so', async () => {
-    const targets = [
-      '--target',
-      'google=http://127.0.0.1:9/',
-      '--target',
-      'avito=http://127.0.0.1:9/',
-    ]
+    const services = ['google', 'avito']
+    const targets = services.flatMap(name => ['--target', `${name}=http://127.0.0.1:9/`])
     const command = [...program(), 'check', '--once', file, ...world.options, ...targets]
     const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
     const { exitCode, stderr } = await run(limited)

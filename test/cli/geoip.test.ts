@@ -3,9 +3,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
-import { directoryOf, take } from '../support/transcript.ts'
+import { directoryOf, runCommand, take } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -35,14 +34,14 @@ const PLACES =
   '{"ip":"192.0.2.2:80","ping":null,"country":"DE","city":"Ульм","works":""},' +
   '{"ip":"198.51.100.1:80","ping":null,"country":"NL","city":"","works":""}]'
 
-test('import fills in what a row does not bring', async () => {
+test('import adds places to rows without one', async () => {
   const cwd = directory()
   await take(cwd, { args: ['import', 'a.csv', ...BOTH], stderr: /added 3/ })
   await take(cwd, { args: ['list', ALL], stdout: PLACES })
   await take(cwd, { args: 'list city=berlin&lang=en&time=999999999', stdout: '192.0.2.1:80\n' })
 })
 
-test('so do feeds, and a feed is imported again when a database is new', async () => {
+test('fetch adds places, and imports a feed again for a new database', async () => {
   const cwd = directory()
   await take(cwd, { args: 'fetch --feed a.csv', stdout: /./ })
   await take(cwd, { args: ['list', `country=de&${ALL}`], stdout: /^\[\{"ip":"192.0.2.2:80"[^{]*$/ })
@@ -50,7 +49,7 @@ test('so do feeds, and a feed is imported again when a database is new', async (
   await take(cwd, { args: ['list', ALL], stdout: PLACES })
 })
 
-test('the list as it stands gets places when it is exported and imported again', async () => {
+test('a list gets places when it is exported and imported again', async () => {
   const cwd = directory()
   await take(cwd, { args: 'import a.csv', stderr: /added 3/ })
   const { stdout } = await take(cwd, { args: 'list get=ndjson&time=999999999', stdout: /./ })
@@ -65,7 +64,7 @@ test('the list as it stands gets places when it is exported and imported again',
 test('a feed names a database that cannot be used', async () => {
   const cwd = directory()
   const args = ['fetch', '--feed', 'a.csv', '--geoip', 'asn.mmdb']
-  const { exitCode, stdout } = await proxylist(args, { cwd })
+  const { exitCode, stdout } = await runCommand(args, { cwd })
   expect(exitCode).toBe(1)
   expect(stdout).toContain('asn.mmdb is a GeoLite2-ASN database')
 })

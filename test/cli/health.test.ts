@@ -2,8 +2,9 @@ import { afterAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { proxylist, ROOT } from '../support/program.ts'
+import { ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { runCommand } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -14,13 +15,13 @@ const serverAt = (where: { unix: string } | { hostname: string; port: number }, 
     fetch: ({ url }) => new Response('ready\n', { status: url.endsWith('/readyz') ? status : 404 }),
   })
 
-test('health exits with 0 where a server is ready, and says why where none is', async () => {
+test('health exits 0 when a server is ready, and says why it is not', async () => {
   using ready = serverAt({ hostname: '127.0.0.1', port: 0 }, 200)
   using away = serverAt({ hostname: '127.0.0.1', port: 0 }, 503)
   const socket = join(temporaryDirectory(), 'health.sock')
   using _ = serverAt({ unix: socket }, 200)
   const ask = async (listen: string) => {
-    const { exitCode, stdout, stderr } = await proxylist(['health', '--listen', listen])
+    const { exitCode, stdout, stderr } = await runCommand(['health', '--listen', listen])
     return { exitCode, stdout, stderr }
   }
   const good = { exitCode: 0, stdout: 'ready\n', stderr: '' }
@@ -36,16 +37,16 @@ test('health exits with 0 where a server is ready, and says why where none is', 
   })
 })
 
-test('health waits 5 s for a server that accepts connections and says nothing', async () => {
+test('health waits 5 s for a silent server', async () => {
   using silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-  const { exitCode, stderr } = await proxylist(['health', '--listen', `:${silent.port}`])
+  const { exitCode, stderr } = await runCommand(['health', '--listen', `:${silent.port}`])
   expect([exitCode, stderr]).toEqual([
     1,
     `proxylist: no server answers at http://[::]:${silent.port} (no reply within 5 s)\n`,
   ])
 }, 20_000)
 
-test('the Containerfile asks for the health of its server', () => {
+test('the Containerfile runs health', () => {
   expect(readFileSync(join(ROOT, 'data/Containerfile'), 'utf8')).toContain(
     'HEALTHCHECK CMD ["proxylist", "health"]\n',
   )

@@ -5,10 +5,9 @@ import { join, resolve } from 'node:path'
 import { ask } from '../support/answer.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
-import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { take } from '../support/transcript.ts'
+import { runCommand, take } from '../support/transcript.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -24,14 +23,14 @@ const withPassword = (url: string): string => url.replace('postgres@', 'postgres
 
 const UNREACHABLE = 'postgres://user:s3cr3t-word@127.0.0.1:1/none'
 
-test('a database that cannot be reached is named, without its password; nothing is made', async () => {
+test('backup and restore name a database that is away, without its password', async () => {
   const cwd = temporaryDirectory()
   await take(cwd, { args: ['backup', 'one.tar', '--data', dataDirectory(ROWS)], stderr: /./ })
   for (const args of [
     ['backup', 'a.tar'],
     ['restore', 'one.tar'],
   ]) {
-    const { exitCode, stderr } = await proxylist([...args, '--database', UNREACHABLE], { cwd })
+    const { exitCode, stderr } = await runCommand([...args, '--database', UNREACHABLE], { cwd })
     expect([exitCode, stderr]).toEqual([
       1,
       'proxylist: the database 127.0.0.1:1/none cannot be used: the connection was refused, or there is no such host\n',
@@ -41,7 +40,7 @@ test('a database that cannot be reached is named, without its password; nothing 
 })
 
 describe.skipIf(!HAS_POSTGRES)('a backup', () => {
-  test('of one machine is restored for many, and one of a node for one machine; no quota is given back', async () => {
+  test('moves between one machine and many, with what limits count', async () => {
     const cwd = temporaryDirectory()
     const limits = { burst: { requests: 3, seconds: 3600 } }
     const [dir, url] = [dataDirectory(ROWS, limits), withPassword(await emptyDatabase())]
@@ -60,7 +59,7 @@ describe.skipIf(!HAS_POSTGRES)('a backup', () => {
     expect(await served(dir, 1)).toEqual(['200'])
     const contents = 'access.db (1 key, 5 plans) and proxies.db (2 proxies)'
     await take(cwd, { args: ['backup', 'one.tar', '--data', dir], stderr: /^one\.tar: / })
-    const refused = await proxylist(['backup', 'none.tar', '--data', dir], { cwd, env })
+    const refused = await runCommand(['backup', 'none.tar', '--data', dir], { cwd, env })
     expect([refused.exitCode, existsSync(join(cwd, 'none.tar'))]).toEqual([1, false])
     await take(cwd, {
       args: ['restore', 'one.tar'],

@@ -49,7 +49,7 @@ const MANY = Array.from({ length: 5000 }, (_, i) => ({
   type: 'http',
 }))
 
-test('a signal during the last commit of an import comes too late: the list is replaced, which is said', async () => {
+test('an import that a signal reaches during its commit succeeds', async () => {
   const dir = dataDirectory(MANY.slice(0, 3))
   const file = join(temporaryDirectory(), 'a.txt')
   writeFileSync(file, 'http://192.0.2.1:80\nhttp://192.0.2.2:80\n')
@@ -66,7 +66,7 @@ test('a signal during the last commit of an import comes too late: the list is r
   expect(rowsIn(dir)).toBe(2)
 })
 
-test('a command that is done when a signal is seen ends as usual', async () => {
+test('a command that is done when a signal comes ends as usual', async () => {
   const done = interruptible('nothing was changed', async signal => {
     process.emit('SIGINT')
     expect(signal.aborted).toBeTrue()
@@ -75,7 +75,7 @@ test('a command that is done when a signal is seen ends as usual', async () => {
   expect(await done).toBe('done')
 })
 
-test('a signal with the last bytes of an import is seen before the rows are committed', async () => {
+test('a signal with the last bytes of an import stops it before the commit', async () => {
   const controller = new AbortController()
   async function* bytes() {
     yield new TextEncoder().encode('http://192.0.2.1:80\n')
@@ -90,7 +90,7 @@ test('a signal with the last bytes of an import is seen before the rows are comm
   await read.catch(() => {})
 })
 
-test('list sees a signal between two pages of a long list', async () => {
+test('a signal stops a long list between two pages', async () => {
   const controller = new AbortController()
   setImmediate(() => controller.abort(new Error('interrupted')))
   const listed = run(listCommand, { data: dataDirectory(MANY) }, ['get=json'], controller)

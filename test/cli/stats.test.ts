@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
-import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { runCommand } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -44,8 +44,8 @@ const counted = (member: string, counts: { [value: string]: number }) =>
   }))
 
 describe('stats', () => {
-  test('has requests by hour, the busiest keys of today, and the list', async () => {
-    const { exitCode, stdout, stderr } = await proxylist(['stats', '--json', '--data', dir])
+  test('prints requests by hour, the busiest keys of today, and the list', async () => {
+    const { exitCode, stdout, stderr } = await runCommand(['stats', '--json', '--data', dir])
     expect([exitCode, stderr]).toEqual([0, ''])
     const { hours, ...rest } = JSON.parse(stdout)
     expect(hours).toHaveLength(24)
@@ -78,7 +78,7 @@ describe('stats', () => {
   })
 
   test('draws them for a terminal', async () => {
-    const { stdout } = await proxylist(['stats', '--data', dir])
+    const { stdout } = await runCommand(['stats', '--data', dir])
     for (const line of [
       'Today (UTC): 5 requests, 14 records, 1 refused\n',
       `  12:00  4  ${'█'.repeat(40)}\n`,
@@ -97,11 +97,11 @@ describe('stats', () => {
   test.each([
     ['no list', PROXY_FILE, 'The list is empty.\n'],
     ['no keys', ACCESS_FILE, 'Today (UTC): 0 requests, 0 records, 0 refused\n'],
-  ])('shows the rest where there is %s', async (_, file, line) => {
+  ])('prints the rest with %s', async (_, file, line) => {
     const rest = temporaryDirectory()
     cpSync(dir, rest, { recursive: true })
     rmSync(join(rest, file))
-    const { exitCode, stdout } = await proxylist(['stats', '--data', rest])
+    const { exitCode, stdout } = await runCommand(['stats', '--data', rest])
     expect([exitCode, stdout.includes(line)]).toEqual([0, true])
   })
 })
