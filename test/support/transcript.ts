@@ -2,14 +2,18 @@
  * Commands of the program in this process, which costs a tenth of a process, and transcripts: commands in order
  * and their expected output, each in a new working directory, where the data directory is the default `./data`.
  */
-import { describe, expect, spyOn, test } from 'bun:test'
+import { describe, expect, mock, spyOn, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
+import * as os from 'node:os'
 import { dirname, join } from 'node:path'
 import { run } from '../../src/cli/program.ts'
 import { fileClock } from '../../src/lib/clock.ts'
 import type { Outcome } from './launch.ts'
 import { createClock, ROOT, type RunOptions } from './program.ts'
 import { temporaryDirectory } from './temporary.ts'
+
+// An import lowers its priority, which this process and the servers that it starts must keep.
+void mock.module('node:os', () => ({ ...os, setPriority() {} }))
 
 const MAIN = join(ROOT, 'src/main.ts')
 const UMASK = 0o077 // as in src/bootstrap.ts
@@ -19,9 +23,10 @@ async function runAlone(
   args: readonly string[],
   { stdin = '', env: given = {}, cwd = ROOT }: RunOptions,
 ): Promise<Outcome> {
+  const { PATH = '', HOME = '' } = process.env
   const env: { [name: string]: string } = { ...createClock().env, ...given }
   const clockFile = env.PROXYLIST_TEST_CLOCK ?? ''
-  const before = { cwd: process.cwd(), clock: process.env.PROXYLIST_TEST_CLOCK }
+  const before = { cwd: process.cwd(), env: process.env }
   const written = { stdout: '', stderr: '' }
   const decoder = new TextDecoder()
   const write = (chunk: string | Uint8Array): void => {
@@ -43,12 +48,11 @@ async function runAlone(
   })
   const umask = process.umask(UMASK)
   process.chdir(cwd)
-  process.env.PROXYLIST_TEST_CLOCK = clockFile // for child processes
+  process.env = { PATH, HOME, TMPDIR: os.tmpdir(), ...env }
   try {
     return { exitCode: await run(args, env, fileClock(clockFile)), ...written }
   } finally {
-    if (before.clock === undefined) delete process.env.PROXYLIST_TEST_CLOCK
-    else process.env.PROXYLIST_TEST_CLOCK = before.clock
+    process.env = before.env
     process.chdir(before.cwd)
     process.umask(umask)
     process.removeAllListeners('SIGTSTP') // of an import
