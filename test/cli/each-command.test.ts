@@ -1,10 +1,10 @@
 /** Each command once as a program of its own: the binary in `make test`. All else of commands is tested in process. */
 import { afterAll, expect, test } from 'bun:test'
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { version } from '../../package.json'
 import { COMMANDS } from '../../src/cli/program.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
 import { BINARY, proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, type Step, take } from '../support/transcript.ts'
@@ -59,12 +59,15 @@ const STEPS: readonly Step[] = [
   { args: 'lst', exitCode: 2, stderr: /did you mean 'list'\?\n$/ },
 ]
 
-test('each command works as a program', async () => {
+test('each command works as a program, and makes files only for its user', async () => {
   const cwd = directoryOf({
     'a.txt': 'http://192.0.2.1:80\nsocks5://192.0.2.2:80\n',
     'b.txt': 'http://192.0.2.3:80\n',
   })
   for (const step of STEPS) await take(cwd, step, proxylist)
+  const filesOf = (dir: string) => readdirSync(join(cwd, dir)).map(name => join(dir, name))
+  const made = ['b.tar', 'data', ...filesOf('data'), 'c', ...filesOf('c')]
+  expect(made.filter(path => (statSync(join(cwd, path)).mode & 0o077) !== 0)).toEqual([])
   const lines = STEPS.map(({ args }) => `${args} `)
   const isRun = (name: string): boolean => lines.some(line => line.startsWith(`${name} `))
   expect(COMMANDS.map(({ name }) => name).filter(name => !isRun(name))).toEqual([])
@@ -80,13 +83,4 @@ test.skipIf(BINARY === undefined)('the binary ignores .env and bunfig.toml', asy
   await take(cwd, { args: 'plans list', stdout: /^NAME [^\n]*\nclassic / }, proxylist)
   expect(existsSync(join(cwd, 'data', ACCESS_FILE))).toBeTrue()
   expect(existsSync(join(cwd, 'elsewhere'))).toBeFalse()
-})
-
-test('a new data directory and its files are only for their owner', async () => {
-  const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
-  await take(cwd, { args: 'import a.txt --data deep/data', stderr: /./ }, proxylist)
-  await take(cwd, { args: 'keys add --data deep/data', stdout: /./, stderr: /./ }, proxylist)
-  const paths = ['deep/data', `deep/data/${PROXY_FILE}`, `deep/data/${ACCESS_FILE}`]
-  const modes = paths.map(path => (statSync(join(cwd, path)).mode & 0o777).toString(8))
-  expect(modes).toEqual(['700', '600', '600'])
 })

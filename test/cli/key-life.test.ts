@@ -178,7 +178,7 @@ test('keys show prints limits, use by day, and when the key was last seen', asyn
   })
   const table = await stdoutOf(cli(used, 3601)(`keys show ${id}`))
   for (const line of [
-    `id          ${id}\n`,
+    `id          ${id}\nprefix      ${KEY.slice(0, 8)}…\n`,
     'last seen   2026-11-20T13:00:00.000Z\n',
     'LIMIT    LEFT  OF  WINDOW    RESET IN\n',
     'burst    1     2   5 s       4 s\n',
