@@ -3,10 +3,9 @@
  * the end. Rows are fed until the program shows what the test waits for, so its speed does not
  * matter.
  */
-import { afterAll, describe, expect, spyOn, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createProgress } from '../../src/cli/progress.ts'
 import { createClock } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { onTerminal } from '../support/terminal.ts'
@@ -136,28 +135,4 @@ describe('a long import on a terminal', () => {
     )
     expect(wraps).toBe(true)
   })
-})
-
-describe('a short import on a terminal', () => {
-  test('shows no progress', async () => {
-    const file = join(temporaryDirectory(), 'few.txt')
-    writeFileSync(file, 'http://10.0.0.1:80\n')
-    const terminal = importOnTerminal([file])
-    expect(await terminal.ended()).toBe(0)
-    expect(terminal.shown()).toBe(
-      'read 1, added 1, updated 0, unchanged 0, rejected 0, removed 0\r\n',
-    )
-  })
-})
-
-test('an import whose stderr is not a terminal shows no progress', () => {
-  const written = spyOn(process.stderr, 'write')
-  const { isTTY } = process.stderr
-  process.stderr.isTTY = false
-  const { update, clear } = createProgress('{value}', 9, () => 60_000)
-  update(1)
-  clear()
-  process.stderr.isTTY = isTTY
-  expect(written).not.toHaveBeenCalled()
-  written.mockRestore()
 })
