@@ -71,13 +71,21 @@ export function openNode(given: NodeOptions) {
   const shown = shownDatabase(url)
   const options = { url, timeoutMs, name: 'proxylist' }
   let failures = 0
-  const usage = createUsageStore(options, elapsedMs, failure => {
-    failures += 1
-    if (keys.problem() === null) log.sayRepeated(`requests get 503: ${messageOf(failure)}`)
-    if (!isUnreachable(failure)) return
+  /** The database seems to be away: new requests are refused until it answers the question for the version of keys. */
+  function doubt(): void {
     isSilent = true
     keys.wake()
-  })
+  }
+  const usage = createUsageStore(
+    options,
+    elapsedMs,
+    failure => {
+      failures += 1
+      if (keys.problem() === null) log.sayRepeated(`requests get 503: ${messageOf(failure)}`)
+      if (isUnreachable(failure)) doubt()
+    },
+    doubt,
+  )
   const connection = openConnection(options)
   const asking = openConnection({ ...options, timeoutMs: Math.min(timeoutMs, ASK_MS_MAX) })
   const reading = openConnection({ ...options, timeoutMs: READ_MS_MAX })
@@ -127,7 +135,7 @@ export function openNode(given: NodeOptions) {
       },
     )
   let isReached = false
-  /** Whether a request got no answer from the database, and nothing has got one since. */
+  /** Whether a request got no answer from the database in half its time, and nothing has got one since. */
   let isSilent = false
   const keys = followKeys({
     ...{ quick: asking, patient: reading, elapsedMs: watch, later: timerLater },

@@ -14,7 +14,7 @@ import {
   type UsagePart,
 } from '../../access/rate-limit.ts'
 import type { WaitBound } from '../../access/store-timeout.ts'
-import { stopwatch } from '../../lib/clock.ts'
+import { stopwatch, timerLater } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { createTurnBatch } from '../../lib/turn-batch.ts'
 import { columnsOf } from '../arrays.ts'
@@ -76,12 +76,13 @@ export type Usages = ReturnType<typeof createUsageStore>
 /**
  * The usage in a database, whose schema exists. Connections are opened when they are first used.
  * `elapsedMs` is the stopwatch of this machine, for refusals without a round trip; `onFailure` is called
- * with each failure of a statement.
+ * with each failure of a statement, `onSlow` when one has taken half of its time.
  */
 export function createUsageStore(
   options: ConnectionOptions,
   elapsedMs = stopwatch(),
   onFailure: (failure: unknown) => void = () => {},
+  onSlow: () => void = () => {},
 ) {
   const { url, timeoutMs } = options
   const lockMs = Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
@@ -91,11 +92,14 @@ export function createUsageStore(
   function open(session: NonNullable<ConnectionOptions['session']>): Query {
     const connection = openConnection({ ...options, session })
     connections.push(connection)
-    return (...statement) =>
-      connection.query<never>(...statement).catch(failure => {
+    return (...statement) => {
+      const cancel = timerLater(onSlow, timeoutMs / 2)
+      const sent = connection.query<never>(...statement).catch(failure => {
         onFailure(failure)
         throw failure
       })
+      return sent.finally(cancel)
+    }
   }
   const queryAdmissions = open(deciding)
   const queryNetworks = open(deciding)
