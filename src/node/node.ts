@@ -71,7 +71,7 @@ export function openNode(given: NodeOptions) {
   const shown = shownDatabase(url)
   const options = { url, timeoutMs, name: 'proxylist' }
   let failures = 0
-  /** The database seems to be away: new requests are refused until it answers the question for the version of keys. */
+  /** The database seems to be away: new requests are refused until it returns the version of keys. */
   function doubt(): void {
     isSilent = true
     keys.wake()
