@@ -14,7 +14,6 @@ import type { Observed, ReplicationState } from '../metrics/observed.ts'
 import { createStatusStore } from '../postgres/checker.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { readDistance } from '../postgres/doctor.ts'
-import { isUnreachable } from '../postgres/errors.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createSharedList } from '../postgres/imports.ts'
 import { prune } from '../postgres/log.ts'
@@ -82,7 +81,6 @@ export function openNode(given: NodeOptions) {
     failure => {
       failures += 1
       if (keys.problem() === null) log.sayRepeated(`requests get 503: ${messageOf(failure)}`)
-      if (isUnreachable(failure)) doubt()
     },
     doubt,
   )

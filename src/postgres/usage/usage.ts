@@ -1,6 +1,6 @@
 /**
- * Usage in PostgreSQL, for all machines together: the port `UsageStore`. The database's clock decides;
- * what a request says of the time counts for nothing.
+ * Usage in PostgreSQL, for all machines together: the port `UsageStore`. Only the database's clock
+ * decides, not the time of a request.
  */
 import { HISTORY_DAYS } from '../../access/history.ts'
 import type { UsageStore } from '../../access/ports.ts'
@@ -26,6 +26,7 @@ import {
   type Query,
   shownDatabase,
 } from '../connection.ts'
+import { isUnreachable } from '../errors.ts'
 import { createAdmitBatch, createRefund } from './admissions.ts'
 import { createKeyUse } from './key-use.ts'
 import { createNetworks } from './networks.ts'
@@ -76,33 +77,35 @@ export type Usages = ReturnType<typeof createUsageStore>
 /**
  * The usage in a database, whose schema exists. Connections are opened when they are first used.
  * `elapsedMs` is the stopwatch of this machine, for refusals without a round trip; `onFailure` is called
- * with each failure of a statement, `onSlow` when one has taken half of its time.
+ * with each failure of a statement, `onSilence` when the database seems to be away, see `open`.
  */
 export function createUsageStore(
   options: ConnectionOptions,
   elapsedMs = stopwatch(),
   onFailure: (failure: unknown) => void = () => {},
-  onSlow: () => void = () => {},
+  onSilence: () => void = () => {},
 ) {
   const { url, timeoutMs } = options
   const lockMs = Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
   const locking = { ...options.session, lock_timeout: lockMs }
   const deciding = { ...locking, ...BY_PRIMARY_KEY }
   const connections: Connection[] = []
-  function open(session: NonNullable<ConnectionOptions['session']>): Query {
+  /** `silent` is called when a statement finds no answer, or has none after half of its time. */
+  function open(session: NonNullable<ConnectionOptions['session']>, silent = () => {}): Query {
     const connection = openConnection({ ...options, session })
     connections.push(connection)
     return (...statement) => {
-      const cancel = timerLater(onSlow, timeoutMs / 2)
+      const cancel = timerLater(silent, timeoutMs / 2)
       const sent = connection.query<never>(...statement).catch(failure => {
         onFailure(failure)
+        if (isUnreachable(failure)) silent()
         throw failure
       })
       return sent.finally(cancel)
     }
   }
-  const queryAdmissions = open(deciding)
-  const queryNetworks = open(deciding)
+  const queryAdmissions = open(deciding, onSilence)
+  const queryNetworks = open(deciding, onSilence)
   const queryOthers = open(locking)
   const bound: WaitBound = {
     ...{ msMax: timeoutMs, elapsedMs },
