@@ -19,7 +19,7 @@ import type { Served } from './stores.ts'
 
 const ALERTS_EVERY_MS = 10 * SECOND_MS
 
-/** What the jobs work with. */
+/** The parts of a server that jobs use. */
 type Serving = Served & {
   settings: Settings<'retain' | 'alertUrl' | 'siteName'>
   feeds: CurrentFeeds

@@ -92,7 +92,7 @@ export type Stores = {
   listFeeds(): Promise<StoredFeed[]>
   /** What the checker said last; `null` when none ever ran. */
   checkerStatus(): Promise<CheckerStatus | null>
-  /** What is there, to leave out what is not; a database has both. */
+  /** Which of both exist; a database has both. */
   has(): { registry: boolean; list: boolean }
   /** Where it is, as it may be shown: a directory, or host, port and name of a database. */
   shown: string
@@ -100,7 +100,7 @@ export type Stores = {
   scratch: string
 }
 
-/** The data directory, or, as no reading makes one, that of the system. */
+/** The data directory, else the system's directory for temporary files: a reading command makes no directory. */
 const scratchOf = (dir: string): string => (existsSync(dir) ? dir : tmpdir())
 
 type StoreSettings = Settings<'data' | 'database' | 'databaseTimeout'>
@@ -296,7 +296,7 @@ export async function withChecker<T>(
   )
 }
 
-/** As `withChecker` for a checker that leaves no file: what it remembers is in memory, and so is its list. */
+/** As `withChecker` for a checker that leaves no file: its memory and its list are in SQLite databases in memory. */
 export const withMemoryChecker = <T>(
   clock: Clock,
   work: (
@@ -320,7 +320,7 @@ export function findCandidate(dir: string, id: number) {
   return readCandidates(dir, ({ find }) => find(id))
 }
 
-/** How long a checker waits until its copy has what was imported last. */
+/** How long a checker waits until its copy has the last import. */
 const COPIED_MS_MAX = 10 * SECOND_MS
 
 /** The list of a database as a checker reads it: a copy in its data directory. @throws CommandError */
@@ -377,7 +377,7 @@ async function openCheckerCopy(
 }
 const COPY_ASK_MS = 50
 
-/** Works with what a checker has in a database, while it has the lock that makes it the only one. */
+/** Works with the stores of a checker in a database, while it holds the lock of the only checker. */
 async function withCheckedDatabase<T>(
   dir: string,
   options: { url: string; timeoutMs: number; name: string },

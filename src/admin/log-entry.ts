@@ -15,7 +15,7 @@ const TRIED_MAX = 100
 /** A text that looks like a key: one of ours, or 16 characters with a digit. Any parameter may have it by mistake. */
 const LIKE_KEY = /pl_|temp_|(?:^|[^\w-])(?=[\w-]{16})[\w-]*\d/i
 
-/** Reads the filters of a URL in documented order, without wrong values and those that look like a key. */
+/** Reads the filters of a URL in documented order. Leaves out wrong values, and values that look like a key. */
 export function createFilterReader(provider: string) {
   const parameters = describeParameters(provider)
   const names = new Set<string | null>(parameters.map(({ name }) => name))

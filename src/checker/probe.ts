@@ -79,7 +79,7 @@ type Plain =
 type Ways = { plain: ProxyType | null; tunnel: ProxyType | null }
 
 export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
-  /** The authorities of the judge's certificate, in PEM, if not those of the system. */
+  /** The authorities of the judge's certificate, in PEM; `undefined`: the system's. */
   authorities?: string | undefined
   targets: readonly Target[]
 }
@@ -157,7 +157,7 @@ async function findPlain(check: Check): Promise<Plain> {
     if (asked.firstByte === null || left.length === 0)
       reason = moreSignificant(reason, asked.reason)
   }
-  // A proxy that answers plain requests with its own error gets no CONNECT: nobody could see how it changes requests.
+  // A proxy may answer plain requests with its own error. It gets no CONNECT, because TLS hides how it changes requests.
   return { kind: 'failed', reason, mayTunnel: mayTunnel && reason !== 'proxy error' }
 }
 
@@ -177,9 +177,8 @@ const UNDECIDED: readonly (Attempt['result'] | undefined)[] = [
 ]
 
 /**
- * The other types that sources named: those that work, and those that nothing was found out about. Types that no source
- * named are not tried, because most ports speak one. After the first undecided one, no more are tried: each may cost a
- * timeout.
+ * Tries the other types that sources named. Returns the types that work, and the undecided ones. It tries no further
+ * types, because most ports speak one, and stops at the first undecided one, because each may cost a timeout.
  */
 async function findOthers(check: Check, type: ProxyType) {
   const { named, judge, attempts } = check

@@ -52,7 +52,7 @@ type Serving = Served & {
   log: Log
 }
 
-/** Starts the admin listener; `close` ends its streams and imports, and what it does by itself. */
+/** Starts the admin listener. `close` ends its streams, imports, fetches and ticks. */
 export async function startConsole(
   { settings, registry, list, node, observed, feeds, attempts, clock, log }: Serving,
   parts: Pick<ConsoleParts, 'app' | 'attention' | 'tap'>,

@@ -1,4 +1,4 @@
-/** What a check reports on stderr while it runs. */
+/** The progress report of a check, on stderr. */
 import type { CheckerStatus } from '../checker/ports.ts'
 import { formatCount } from '../lib/plural.ts'
 import { SECOND_MS } from '../lib/time.ts'

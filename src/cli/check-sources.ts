@@ -1,4 +1,4 @@
-/** Where a check gets addresses from: files, and feeds marked `check`. */
+/** The sources of a check: files, and feeds marked `check`. */
 import type { createChecker } from '../checker/checker.ts'
 import type { Settings } from '../config/settings.ts'
 import { forProcesses } from '../config/subprocess.ts'

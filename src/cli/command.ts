@@ -1,6 +1,5 @@
 /**
- * What a command is: one table entry from which dispatch and `--help` derive, and with which a
- * test compares the manual. Data goes to stdout, everything else to stderr.
+ * A command is one table entry. Dispatch, `--help` and completions derive from it. Data goes to stdout, everything else to stderr.
  */
 import { constants, setPriority } from 'node:os'
 import { isatty } from 'node:tty'

@@ -1,4 +1,4 @@
-/** What an import reports: its progress, bad rows, and at its end what is missing. */
+/** The report of an import: progress, bad rows, and at the end the missing rows. */
 import type { ImportObserver, Totals } from '../import/import.ts'
 import { isShowable } from '../import/names.ts'
 import { stopwatch } from '../lib/clock.ts'
@@ -18,7 +18,7 @@ function listed(fields: readonly string[]): string {
   return [...shown, ...(rest > 0 ? [`and ${rest} more`] : [])].join(', ')
 }
 
-/** Reports to the operator. `close` says what is missing, and what was not understood. */
+/** Reports to the operator. `close` reports missing rows and unread values. */
 export function createObserver(totalBytes: number, hasLines: boolean, elapsedMs = stopwatch()) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
   let saidMs = 0

@@ -139,7 +139,7 @@ const oneLine = (message: string): string =>
 
 /**
  * `help feeds` shows a topic of the manual, `help keys add` means `keys add --help`.
- * @throws CommandError for what is neither.
+ * @throws CommandError for any other word.
  */
 function toOptions([first, ...words]: readonly string[]): string[] {
   if (first !== 'help') return first === undefined ? [] : [first, ...words]

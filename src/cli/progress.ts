@@ -22,7 +22,7 @@ export function createProgress(format: string, total: number, elapsedMs = stopwa
   }
 }
 
-/** Shows a progress bar while `work` goes on, which calls `update` with what is done of `total`. */
+/** Shows a progress bar during `work`, which calls `update` with the part of `total` that is done. */
 export async function withProgress<T>(
   format: string,
   total: number,

@@ -30,7 +30,7 @@ function onSignal(stop: (signal: Signal) => void): () => void {
 
 /**
  * Runs work that ends early, with the reason of its signal, when that is aborted by a signal
- * that ends commands: a `CommandError` that says what was `kept`.
+ * that ends commands: a `CommandError` with the text `kept`.
  */
 export async function interruptible<T>(
   kept: string,

@@ -23,7 +23,7 @@ export function toSource(file: string): SizedSource {
   }
 }
 
-/** Most bytes of a source that is no file, as of a feed or an upload. */
+/** Most bytes of a pipe, as of a feed or an upload. */
 const STORED_BYTES_MAX = 2 ** 30
 
 /**

@@ -17,7 +17,7 @@ export function setDefaultNodeEnv(): void {
 /** Names a file of Unix milliseconds, from which the binary reads the time in tests. */
 export const TEST_CLOCK = 'PROXYLIST_TEST_CLOCK'
 
-/** The variables that are no settings. A child gets its settings in its task instead. */
+/** The variables besides the settings. A child gets its settings in its task instead. */
 export const foreignEnvironment = (): Environment =>
   Object.fromEntries(
     Object.entries(process.env).filter(

@@ -265,7 +265,7 @@ const maskTokens = (text: string): string =>
 /** Names of parameters that may hold secrets of any form. */
 const SECRET_NAME =
   /key|token|secret|pass|pwd|auth|sig|user|login|mail|session|cred|account|licen[cs]e|hash|jwt|bearer|order|^(?:id|uid|sid|k|u|p|pw|pin|api)$/i
-/** Values that are no secrets: short words and numbers, such as `socks5`, `de,fr`, `last_checked` and `3600`. */
+/** Values that are not secret: short words and numbers, such as `socks5`, `de,fr`, `last_checked` and `3600`. */
 const CHOICE =
   /^(?=.{1,40}$)(?:[a-z]{1,15}\d{0,2}|\d{1,6})(?:[-_.,](?:[a-z]{1,15}\d{0,2}|\d{1,6}))*$/i
 

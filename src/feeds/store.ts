@@ -11,7 +11,7 @@ export type FeedState = {
   source: string
   /** The last attempt without an error, whether the source had changed or not. */
   lastSuccessAt: number | null
-  /** The first import of what it now brings. */
+  /** The first import of its present content. */
   importedAt: number | null
   /** Usable rows of the last import; with `replace`, the rows of the list after it. */
   rows: number | null

@@ -187,7 +187,7 @@ function checkedAtOf(row: RawRow, nowMs: number, ofList: number | undefined, onU
 /** Whether a value is not one of the words for unknown. */
 const isWritten = (value: unknown): boolean => typeof value === 'object' || isGiven(value)
 
-/** The types in both fields of a row, or else those of its list or of the import. */
+/** The types in both fields of a row, else the types of its list or of the import. */
 function typesOf(row: RawRow, defaults: Defaults, context: Context, onUnread: OnUnread) {
   let stated = 0
   let bad: string | undefined

@@ -50,7 +50,7 @@ export const codeOf = (thrown: unknown): string =>
     ? '' // a DOMException, such as of a timeout, has a number that says nothing
     : String(thrown.code)
 
-/** Explanations of error codes that are clearer than those of the system. */
+/** Explanations of error codes, clearer than the system's. */
 const REASONS: { readonly [code: string]: string } = {
   EISDIR: 'it is a directory, not a file',
   ENOTDIR: 'a part of its path is a file',

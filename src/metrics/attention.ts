@@ -30,7 +30,7 @@ export type Facts = {
   /** Requests of the last five minutes, and how many of them found nothing. */
   requests: { all: number; notFound: number }
   feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
-  /** Keys of which limits refused too many requests today, the most often refused first. */
+  /** Keys with too many requests refused by limits today, the most often refused first. */
   refused: SomeKeys<RefusedKey>
   /** The keys that expire next. */
   ending: SomeKeys<EndingKey>

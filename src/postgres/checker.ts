@@ -1,4 +1,4 @@
-/** The ports of the checker in a database that machines share; what it remembers is on its own machine. */
+/** The ports of the checker in a shared database. The checker keeps its memory on its own machine. */
 import type { CheckerList, CheckerStatus, CheckerStatusStore } from '../checker/ports.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { Connection } from './connection.ts'

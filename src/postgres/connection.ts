@@ -91,7 +91,7 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost: () => void
     return { host, sql }
   })
 
-  /** Closes connections, also those that are being opened. */
+  /** Closes connections, also while they open. */
   function end(except: SQL | null = null): void {
     kept = except
     for (const { sql } of tried) if (sql !== except) void sql.close({ timeout: 0 }).catch(() => {})
@@ -203,7 +203,7 @@ export async function selectJson<R>(
 /** Rows of a statement. */
 const SLICE_ROWS = 2_000
 
-/** Inserts rows into a table, all with the same columns; the types of these are those of the table. */
+/** Inserts rows into a table. All have the same columns, with the types of the table. */
 export async function insertRows(
   query: Query,
   table: string,

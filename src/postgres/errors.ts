@@ -89,7 +89,7 @@ export function reasonOf(thrown: unknown): string {
   )
 }
 
-/** The failure of a store; what is no failure of the database stays what it is. */
+/** Turns a failure of the database into a failure of the store; returns any other failure unchanged. */
 export function toStoreError(thrown: unknown, shown: string): unknown {
   if (!isDatabaseFailure(thrown)) return thrown
   const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError

@@ -17,7 +17,7 @@ export const SCHEMA_VERSION = UPGRADES.length + 1
 /** The oldest server that the statements work on (contract I). */
 const SERVER_VERSION_MIN = 140_000
 
-/** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
+/** Advisory locks of this program: the first of their two numbers is `PRXL` in ASCII. */
 export const LOCK_CLASS = 0x5052584c
 export const LOCKS = { migrate: 1, jobs: 2, checker: 4 } as const
 

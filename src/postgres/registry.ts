@@ -246,7 +246,7 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
     revoke: (id: string, nowMs: number): Promise<boolean> =>
       update(change, id, 'revoked_at = coalesce(revoked_at, $3::float8)', [nowMs]),
 
-    /** Locks what was used in the order in which requests do. */
+    /** Locks the used rows in the same order as requests. */
     remove: (id: string) =>
       change<'removed' | 'unknown' | 'not-revoked'>(async tx => {
         const [row] = await tx<{ revoked: boolean }>(
@@ -293,7 +293,7 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
       return { keys, total: keys[0]?.total ?? 0 }
     },
 
-    /** Today is that of the clock that decides limits. */
+    /** Today by the clock of the limits. */
     count: () =>
       onlyRow<{ total: number; usedToday: number }>(
         query,

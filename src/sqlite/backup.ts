@@ -144,7 +144,7 @@ export async function writeBackup(
   }
 }
 
-/** Packs what is in `scratch`; the files are half of the progress. */
+/** Packs the files in `scratch`; they are half of the progress. */
 async function pack(
   scratch: string,
   write: WriteChunk,

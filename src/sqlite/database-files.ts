@@ -16,7 +16,7 @@ export function giveTo({ uid, gid }: Stats, file: string): void {
 /** When root creates a file, makes the owner of its folder its owner. */
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
-/** Moves a closed database to a path, replacing what is there. Removes the old WAL: SQLite would apply it to the new file. */
+/** Moves a closed database to a path, also over another file. Removes the old WAL: SQLite would apply it to the new file. */
 export function installDatabase(from: string, to: string): void {
   giveTo(statSync(existsSync(to) ? to : dirname(to)), from)
   removeWal(to)
@@ -45,8 +45,8 @@ export function openOrRemake(file: string, open: () => Database): Database {
 }
 
 /**
- * The path beside `file` under which it is written before it takes its place. Removes what a killed process left
- * there. One process at a time may use it: the caller has a lock.
+ * The path beside `file` under which it is written before it takes its place. Removes the files that a killed
+ * process left there. One process at a time may use it: the caller has a lock.
  */
 export function tempPath(file: string): string {
   const fresh = `${file}.new`
@@ -70,7 +70,7 @@ export function hasMoved(db: Database): boolean {
   return moved[0] !== 0
 }
 
-/** @throws StoreError when the file was removed or replaced: what this connection wrote is lost with it. */
+/** @throws StoreError when the file was removed or replaced: the writes of this connection are lost with it. */
 export function requireNotReplaced(db: Database, file: string): void {
   if (!hasMoved(db)) return
   throw new StoreError(`${file} ${existsSync(file) ? 'was replaced' : 'is missing'}`)

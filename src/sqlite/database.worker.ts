@@ -20,7 +20,7 @@ self.onmessage = ({ data: task }: MessageEvent<Task>) => {
     using db = OPEN[task.database](task.file, MODE)
     if (task.kind === 'remove') return createListStore(db).removeStale(...task.stale)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)
-    // Passive: writers go on. The second call copies what they have written during the first.
+    // Passive: writers go on. The second call copies their writes of the first.
     for (let n = 0; n < 2; n += 1) db.run('pragma wal_checkpoint(passive)')
     return null
   })

@@ -1,4 +1,4 @@
-/** The failures of SQLite: recognising them, what they mean, and sentences for the operator. */
+/** The failures of SQLite: their kinds, meanings, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
@@ -20,7 +20,7 @@ const EXPLANATIONS: { [code: string]: string } = {
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/
 
 const RESTORE = 'restore a backup with: proxylist restore --force FILE'
-/** What mends a file that does not hold what it should, by its name. */
+/** The remedy for a damaged file, by its name. */
 const REMEDIES: { readonly [name: string]: string } = {
   [PROXY_FILE]: `import the whole list again with: proxylist import --replace FILE, or ${RESTORE}`,
   [FEEDS_FILE]: 'remove it: each feed is then fetched in full once',
@@ -43,13 +43,13 @@ const FOR_OPERATOR = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 export const isDatabaseError = (error: unknown): boolean =>
   error instanceof StoreError || error instanceof SQLiteError || /^SQLITE_/.test(codeOf(error))
 
-/** Whether a file does not hold what it should. */
+/** Whether a file is damaged. */
 export const isDamage = (error: unknown): boolean =>
   error instanceof StoreError ? error.isDamage : DAMAGE.test(codeOf(error))
 
 export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
 
-/** Whether this is the failure of a statement, as opposed to what this program has found. */
+/** Whether a statement failed, not a check of this program. */
 export const isSqliteError = (error: unknown): boolean => /^SQLITE_/.test(codeOf(error))
 
 /** Whether a database must be opened again after this failure. */

@@ -57,7 +57,7 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
   function fail(error: unknown): void {
     failures += 1
     const sentence = explain(file, error)
-    // After the first failure, those of statements are consequences.
+    // After the first failure, failures of statements are consequences.
     if (problem === '' || (sentence !== problem && !isSqliteError(error))) {
       problem = sentence
       say(`${sentence}; answering 503 until that is over`)

@@ -79,7 +79,7 @@ type AlertCase = readonly [
 const JOB = { job: 'proxylist' }
 const OF_ACCESS = { database: 'access.db' }
 
-// biome-ignore format: a table
+// biome-ignore format: one alert a row; formatted, each takes eight lines
 const ALERTS: readonly AlertCase[] = [
   ['ProxylistDown', `up${SERVER}`, '1x9 0x60', 11, 12, 'page', JOB],
   ['ProxylistRestarts', `process_start_time_seconds${SERVER}`,

@@ -1,4 +1,4 @@
-/** `completions`: prints a small script with which a shell asks this program what may follow the words of a line. */
+/** `completions` prints a small script for a shell. The script asks this program for the next words of a line. */
 import { flagOf, SETTINGS, valueOf } from '../../config/settings.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { type Command, command, print } from '../command.ts'
@@ -8,7 +8,7 @@ const COMPLETE = 'complete-words'
 /** Stands for the names of files, which the shell knows. */
 const FILES = ':files'
 
-/** A word that may follow, and what it does. */
+/** A next word and its help. */
 type Candidate = readonly [word: string, help: string]
 
 const isBelow = (name: string, path: string): boolean => path === '' || name.startsWith(`${path} `)
@@ -21,7 +21,7 @@ const wordsOf = (value: string | readonly string[]): Candidate[] =>
       : []
     : value.map(word => [word, ''])
 
-/** What may follow these words of a command line, which stand after `proxylist`. */
+/** Returns the next words after these words of a command line; `proxylist` is not among them. */
 export function candidatesAfter(
   words: readonly string[],
   commands: readonly Command[],
@@ -117,11 +117,11 @@ export const completionsCommand = command({
   run: ({ args: [shell = ''] }) => print(completionsFor(shell)),
 })
 
-/** Prints what may follow the words, each with its help. */
+/** Prints the next words, each with its help. */
 export const completeCommand = (table: () => readonly Command[]) =>
   command({
     name: COMPLETE,
-    summary: 'print what may follow the words of a command line',
+    summary: 'print the next words of a command line',
     arguments: '[word...]',
     settings: [],
     example: `proxylist ${COMPLETE} -- keys`,

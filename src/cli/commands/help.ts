@@ -1,4 +1,4 @@
-/** `help`: the manual, one topic a file in `data/manual`; what is said of commands is in `program.ts`. */
+/** `help`: the manual, one topic a file in `data/manual`; the help of commands is in `program.ts`. */
 import { isatty } from 'node:tty'
 import { type Pager, pagerOf } from '../../config/environment.ts'
 import { command, print } from '../command.ts'

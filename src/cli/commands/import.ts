@@ -32,7 +32,7 @@ type ImportSettings = Settings<(typeof IMPORT_SETTINGS)[number]>
 /** What is said of the list when a signal ends an import. */
 const KEPT = 'nothing was imported, the list is as it was'
 
-/** Imports all sources in one step, and says what was done. */
+/** Imports all sources in one step, and reports the counts. */
 async function importInto(
   settings: ImportSettings,
   open: () => readonly SizedSource[],
@@ -128,7 +128,7 @@ const PROGRESS = /^read (\d+) bytes\n/gm
 /** The command of the process in which a server imports what its console was sent. It has no help. */
 const IMPORT_PROCESS = 'import-upload'
 
-/** What it is to do; `options` are settings as a query has them, `name` is that of the file. */
+/** The task of that process: the name of the file, and the options of the query as settings. */
 type ImportTask = {
   name: string
   options: { readonly [name in SettingName]?: string }

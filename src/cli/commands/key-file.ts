@@ -86,7 +86,7 @@ function lineOf(text: string, line: number): Line {
     }
     return isReserved ? { line, reason: `plan ${key.plan} is not for regular keys` } : { line, key }
   } catch (error) {
-    // The message of another error would repeat what is in the file.
+    // The message of another error would repeat the content of the file.
     return { line, reason: error instanceof Expected ? error.message : 'it is not JSON' }
   }
 }

@@ -169,7 +169,7 @@ async function listen(serving: Working, jobs: Job[], ending: AsyncDisposableStac
   return { app, service, admin, offer, upgrade, endConnections }
 }
 
-/** Says what is missing on a machine that has its own data. */
+/** Says how to add proxies and keys where there are none. A node gets both from its database. */
 async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: Serving) {
   const { data } = settings
   if (node !== null || settings.sample) return

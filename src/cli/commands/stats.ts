@@ -1,4 +1,4 @@
-/** `stats`: the use of the last 24 hours, and what the list holds, drawn for a terminal. */
+/** `stats`: the use of the last 24 hours and the counts of the list, drawn for a terminal. */
 import { type DayUse, type KeyUse, mergeDays, unusedDay, utcHour } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
@@ -57,7 +57,7 @@ function listOf({ rows, newest, types, countries, ages }: Breakdown, nowMs: numb
 const NO_USE = { today: { requests: 0, records: 0, refused: 0 }, hours: [], keys: [] }
 const NO_LIST = { total: 0, newest_seconds: null, types: [], countries: [], ages: [] }
 
-/** All figures; those of what is not there are 0. */
+/** All figures; 0 where keys or the list do not exist. */
 async function figuresOf(stores: Stores, clock: Clock) {
   const nowMs = clock()
   const there = stores.has()

@@ -1,4 +1,4 @@
-/** `version`: the versions of the program and of what is built into it. */
+/** `version`: the versions of the program, Bun and SQLite. */
 
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../../config/version.ts'
 import { command, print, printJson } from '../command.ts'

@@ -1,4 +1,4 @@
-/** The use of keys by hour and by day in PostgreSQL: table `days`, and what this process has not written yet. */
+/** The use of keys by hour and by day in PostgreSQL: table `days`, and the use that this process has not written yet. */
 import {
   createUseBuffer,
   type DayUse,

@@ -12,7 +12,7 @@ import { utcDay } from '../../lib/time.ts'
 import { columnsOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 
-/** Answers lock rows in the order of the primary key; those of one subject are in order of arrival. */
+/** Answers lock rows in the order of the primary key, and answers of one subject in order of arrival. */
 const CONSUME = `
   select n, proxylist.now_ms()::float8 as "nowMs", proxylist.consume(kind, id, additions)::text as counts
   from (

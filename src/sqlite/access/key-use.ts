@@ -1,6 +1,6 @@
 /**
  * The use of keys by hour and by day in SQLite: counted in memory, and added to table `days` every 30
- * seconds and when a server ends. A crash loses what was not written; limits do not depend on it.
+ * seconds and when a server ends. A crash loses unwritten use; limits do not depend on it.
  */
 import type { Database } from 'bun:sqlite'
 import {
@@ -92,7 +92,7 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
       }
     },
 
-    /** The use of keys; that of other servers as of their last flush. */
+    /** The use of keys, on other servers as of their last flush. */
     read(ids: readonly string[], fromDay: number, toDay: number): KeyUse[] {
       const asked = JSON.stringify(ids)
       const days = Array.from({ length: toDay - fromDay + 1 }, (_, i) => fromDay + i)

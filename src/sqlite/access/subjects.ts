@@ -63,7 +63,7 @@ export function chunkOf(id: string, chunks: number): number {
   return ((hash ^ (hash >>> 16)) >>> 0) % chunks
 }
 
-/** Adds an admission; returns those that no limit counts any more. */
+/** Adds an admission; returns the admissions that no limit counts any more. */
 function addAdmission(usage: Usage, [, , atMs, requests, kept]: AdmissionEntry): number[] {
   const { admissions } = usage
   const dropped: number[] = []

@@ -19,7 +19,7 @@ import { createNetworkTable } from './networks.ts'
 const asleep = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
 
 /**
- * How a transaction waits for those of other processes. It waits for at most `msMax`, because the server
+ * How a transaction waits for transactions of other processes. It waits for at most `msMax`, because the server
  * answers no request meanwhile; then requests fail with 503.
  */
 export const LOCK_WAIT = {
@@ -107,7 +107,7 @@ export function createUsageStore(
         keyUse.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
         return mayRemain
       }),
-    /** Writes what the snapshot lacks when a server ends, so that the next one starts sooner. */
+    /** Completes the snapshot when a server ends, so that the next one starts sooner. */
     fold(): void {
       log.catchUp()
       for (const chunk of log.chunksBehind()) {

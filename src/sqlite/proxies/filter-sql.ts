@@ -145,7 +145,7 @@ export function selectMatches(
   columns: Columns,
   most: number,
 ): Bind {
-  // SQLite sorts a union by what it selects.
+  // SQLite sorts a union by its selected columns.
   const selected = order === 'speed' || order === 'works' ? ROW_COLUMNS : columns
   const each = branches.map(branch => [branch, since(oldest), ...rest])
   const none = [[condition('false')]]

@@ -86,7 +86,7 @@ const WAIT_MS = 3_600_000
 /** Time between two attempts to lock the list while the event loop goes on. */
 const RETRY_MS = 50
 
-/** The parameter of the services that a row states, as bits; it follows those of the columns. */
+/** The parameter after the columns: the services that a row states, as bits. */
 const STATED = `?${ROW_COLUMNS.length + 1}`
 
 const COLUMNS = ROW_COLUMNS.join(', ')
@@ -247,7 +247,7 @@ function openTx(db: Database, mode: ImportMode, latest: number) {
     db.query<{ id: number }, []>(`select id from ${table} where id = last_insert_rowid()`).get()
       ?.id ?? 0
 
-  /** The city of a row; if it has only one name, it is merged with that of the stored row. */
+  /** The city of a row. A city with only one name is merged with the stored city. */
   function mergedCityOf(id: number, cityId: number): number {
     const incoming = cities.nameOf(cityId)
     const isPair = incoming.name !== '' && incoming.nameEn !== ''

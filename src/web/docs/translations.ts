@@ -1,4 +1,4 @@
-/** The sentences of the reference in English and Russian, besides those of the OpenAPI document. */
+/** The sentences of the reference in English and Russian that the OpenAPI document does not have. */
 import { type Lang, type Sentences, sentencesIn } from '../parts/format.ts'
 import { BAR_WORDS } from '../parts/translations.ts'
 

@@ -71,7 +71,7 @@ export function goToRequest(): void {
 
 type ChipsProps = Pick<FilterProps, 'set' | 'say'> & { params: readonly Param[] }
 
-/** A country by its name, an item of another list by itself; else the parameter, which says what the value is. */
+/** The text of a chip: the name of a country, the item of another list, or the parameter with its value. */
 const chipText = (name: Name, item: string, say: Say) =>
   name === 'country' ? (
     say.country(item.toUpperCase())
@@ -83,7 +83,7 @@ const chipText = (name: Name, item: string, say: Say) =>
     </code>
   )
 
-/** The chosen filters, each of which a click removes. */
+/** The chosen filters. A click removes one. */
 function Chips({ set, params, say }: ChipsProps) {
   const chips = params.flatMap(([name, value]) =>
     isList(name)
@@ -295,7 +295,7 @@ function Outputs(props: FilterProps) {
   )
 }
 
-/** Parameters that are no filters: "Clear all" leaves them. */
+/** Parameters of the output. "Clear all" keeps them, because it clears filters only. */
 const OUTPUTS = /^(unique|count|lang|get|type_prefix|line|fields|split_ip|format|wrap|pretty)$/
 const isOutput = (name: string): boolean => OUTPUTS.test(name)
 

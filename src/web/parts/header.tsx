@@ -15,7 +15,7 @@ export function useRemembered<V extends string>(name: string, start: () => V) {
   return [value, choose] as const
 }
 
-/** The chosen language, by default that of the browser. */
+/** The chosen language, by default the browser's. */
 export function useLang() {
   const [lang, setLang] = useRemembered<Lang>(
     'lang',

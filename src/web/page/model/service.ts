@@ -5,7 +5,7 @@ import type { Name, Param } from './query.ts'
 
 /**
  * What the page knows of the list. `off`: the server publishes no statistics. `isOld`: the numbers are of an
- * earlier query. `refusal`: the message of a 400; the numbers are those of the whole list.
+ * earlier query. `refusal`: the message of a 400; the numbers count the whole list.
  */
 export type StatsState = { isOld?: boolean; refusal?: string } & (
   | { kind: 'loading' | 'off' | 'failed'; stats: null }
