@@ -3,6 +3,7 @@ import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
 import { COMMIT, COMMITTED_MS, VERSION } from './config/version.ts'
 import { feedProblems } from './feeds/feeds-file.ts'
+import { describeStale } from './feeds/store.ts'
 import { openGeoip } from './import/geoip.ts'
 import type { Clock } from './lib/clock.ts'
 import { type Checks, examineAll, type Finding, finding, problemOf } from './lib/findings.ts'
@@ -49,8 +50,10 @@ export async function examine(
   async function feeds() {
     const more = readSettings(['feedEvery', 'providerService'], {}, env)
     const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
-    const problems = await feedProblems({ ...settings, ...more }, await stores.listFeeds())
-    return finding([...places.flat(), ...problems], 'feeds and databases of places are in order')
+    const states = await stores.listFeeds()
+    const problems = await feedProblems({ ...settings, ...more }, states)
+    const fine = 'feeds and databases of places are in order'
+    return finding([...places.flat(), ...problems], fine, describeStale(states, clock()))
   }
 
   const checker = async () => checkChecker(await stores.checkerStatus(), clock())

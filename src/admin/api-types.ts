@@ -58,8 +58,6 @@ export type Feed = ReturnType<typeof describeState> & {
   from: 'option' | 'file' | null
   paused: boolean
   running: boolean
-  /** The last import, if its rows are no longer fresh. */
-  stale_since: string | null
   /** See `optionsOf`. */
   options: { readonly [name: string]: string | boolean } | null
 }

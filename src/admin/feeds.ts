@@ -10,9 +10,7 @@ import {
 import { type CurrentFeeds, parseAllFeeds, withLine } from '../feeds/feeds-file.ts'
 import { describeState, newState, type StoredFeed } from '../feeds/store.ts'
 import { CommandError } from '../lib/errors.ts'
-import { formatInstant } from '../lib/time.ts'
 import type { Observed } from '../metrics/observed.ts'
-import { RECENT_MS } from '../proxies/freshness.ts'
 import type { Feed as Shown } from './api-types.ts'
 import { AdminError } from './errors.ts'
 import {
@@ -51,12 +49,6 @@ function checked<T>(error: (message: string, field?: string) => AdminError, work
   }
 }
 
-/** Since when a feed has brought nothing new, if its rows are too old for a query without `time`. */
-function staleSince(feed: Feed | null, { importedAt }: StoredFeed, nowMs: number): string | null {
-  if (importedAt === null || feed?.isForChecker || nowMs - importedAt <= RECENT_MS) return null
-  return formatInstant(importedAt)
-}
-
 /** A feed as the console shows it; `feed` is `null` if this server does not know it. */
 const describeFeed = (
   feed: Feed | null,
@@ -65,12 +57,11 @@ const describeFeed = (
   nowMs: number,
 ): Shown => ({
   id: state.id,
-  ...describeState(state),
+  ...describeState(state, nowMs),
   from: feed?.from ?? null,
   ...(feed?.isPaused && { next_try: null }),
   paused: feed?.isPaused ?? false,
   running: isRunning,
-  stale_since: staleSince(feed, state, nowMs),
   options: feed && optionsOf(feed),
 })
 

@@ -1,6 +1,7 @@
 /** The state of a feed after its last attempt, and the port of its store. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { formatInstantOrNull, HOUR_MS } from '../lib/time.ts'
+import { RECENT_MS } from '../proxies/freshness.ts'
 
 /** Identify the content of the last import. `''` is unknown. */
 export type Validators = { etag: string; lastModified: string; digest: string }
@@ -54,6 +55,18 @@ export const readState = (json: string): FeedState => ({ ...newState('', 0), ...
 export const describeFailure = ({ source, error }: Pick<FeedState, 'source' | 'error'>): string =>
   `feed ${source}: ${error}`
 
+/** The first import of the present content, if that is too old for a query without `time`. */
+export const staleSince = ({ importedAt }: FeedState, nowMs: number): string | null =>
+  formatInstantOrNull(importedAt !== null && nowMs - importedAt > RECENT_MS ? importedAt : null)
+
+/** The sentences on feeds that succeed, but have brought nothing new for too long. */
+export const describeStale = (states: readonly FeedState[], nowMs: number): string[] =>
+  states.flatMap(state => {
+    const since = staleSince(state, nowMs)
+    if (since === null || state.error !== '') return []
+    return [`feed ${state.source} is unchanged since ${since}; its rows are no longer fresh`]
+  })
+
 /** Whether the feed has been overdue for an hour: then no server fetches it. */
 export const isForgotten = ({ nextTryAt }: Pick<FeedState, 'nextTryAt'>, nowMs: number): boolean =>
   nowMs - nextTryAt > HOUR_MS
@@ -73,10 +86,11 @@ export interface FeedStore {
 }
 
 /** A state in the form of `feeds --json` (contract G1). */
-export const describeState = (state: FeedState) => ({
+export const describeState = (state: FeedState, nowMs: number) => ({
   source: state.source,
   last_success: formatInstantOrNull(state.lastSuccessAt),
   rows: state.rows,
   error: state.error === '' ? null : state.error,
   next_try: formatInstantOrNull(state.nextTryAt),
+  stale_since: staleSince(state, nowMs),
 })

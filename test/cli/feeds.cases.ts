@@ -1,4 +1,6 @@
 /** Transcripts of `fetch` and `feeds`; see `transcript.ts` for their form. */
+import { MINUTE_MS } from '../../src/lib/time.ts'
+import { T0 } from '../support/fixtures.ts'
 import { prints, says, type Transcript } from '../support/transcript.ts'
 
 const LIST = 'http://192.0.2.1:8080\nsocks5://192.0.2.2:1080\n'
@@ -12,8 +14,9 @@ const TABLE =
   'a.txt   2026-11-20T12:00:00.000Z  2     2026-11-20T12:01:00.000Z\n'
 const STATE = {
   ...{ source: 'a.txt', last_success: '2026-11-20T12:00:00.000Z', rows: 2, error: null },
-  next_try: '2026-11-20T12:01:00.000Z',
+  ...{ next_try: '2026-11-20T12:01:00.000Z', stale_since: null },
 }
+const STALE = 'feed a.txt is unchanged since 2026-11-20T12:00:00.000Z; its rows are no longer fresh'
 
 export const FEEDS: readonly Transcript[] = [
   {
@@ -67,6 +70,23 @@ export const FEEDS: readonly Transcript[] = [
         'feed raw.txt is marked check: proxylist check fetches it\n',
       ),
       prints(['list', ALL], BOTH),
+    ],
+  },
+  {
+    name: 'feeds and doctor say that a feed brought nothing new for over ten minutes',
+    files: { 'a.txt': LIST, later: String(T0 + 10 * MINUTE_MS + 1) },
+    steps: [
+      prints('fetch --feed a.txt', TABLE),
+      { ...prints('feeds', TABLE, `${STALE}\n`), env: { PROXYLIST_TEST_CLOCK: 'later' } },
+      {
+        ...prints(
+          'doctor --json',
+          new RegExp(STALE),
+          'proxylist: 1 of 10 checks found something\n',
+        ),
+        env: { PROXYLIST_TEST_CLOCK: 'later' },
+        exitCode: 1, // the list is stale
+      },
     ],
   },
   {

@@ -16,7 +16,7 @@ import {
   importFeedInChild,
   type ProcessTask,
 } from '../../feeds/import-feed.ts'
-import { describeState, type FeedState } from '../../feeds/store.ts'
+import { describeStale, describeState, type FeedState } from '../../feeds/store.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError, orAborted } from '../../lib/errors.ts'
@@ -24,8 +24,12 @@ import { formatCount } from '../../lib/plural.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, show, yieldToServer } from '../command.ts'
 
-async function printStates(states: readonly FeedState[], json: boolean): Promise<void> {
-  const shown = states.map(describeState)
+async function printStates(
+  states: readonly FeedState[],
+  nowMs: number,
+  json: boolean,
+): Promise<void> {
+  const shown = states.map(state => describeState(state, nowMs))
   await show(json, shown, {
     SOURCE: ({ source }) => source,
     'LAST SUCCESS': ({ last_success }) => last_success ?? 'never',
@@ -35,6 +39,7 @@ async function printStates(states: readonly FeedState[], json: boolean): Promise
   })
   if (json) return
   for (const { source, missing } of states) if (missing !== '') say(`${source}: ${missing}`)
+  for (const sentence of describeStale(states, nowMs)) say(sentence)
 }
 
 const showFeeds = command({
@@ -46,7 +51,7 @@ const showFeeds = command({
     const { listFeeds, shown } = storesOf(settings, clock)
     const states = await listFeeds()
     if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${shown} yet`)
-    await printStates(states, settings.json)
+    await printStates(states, clock(), settings.json)
   },
 })
 
@@ -96,7 +101,7 @@ const fetchCommand = command({
       for (const feed of feeds) fetched.push(await attempts.run(feed, signal))
       return fetched
     })
-    await printStates(states, settings.json)
+    await printStates(states, clock(), settings.json)
     const failed = states.filter(({ error }) => error !== '').length
     if (failed > 0) throw new CommandError(`${failed} of ${feeds.length} feeds failed`)
   },
