@@ -257,7 +257,7 @@ describe('the examples of the server that `make run` starts', () => {
     const members = memberList(document)
     expect(listBelow('api', 'Record', members)).toBe(members)
     const names = document.paths['/api'].get.parameters.map(({ name }: { name: string }) => name)
-    const [, screen = ''] = readmeOf('.').split('| which proxies |')
+    const [, screen = ''] = readmeOf('.').split('| filters |')
     expect(names.filter((name: string) => !screen.includes(quoted(name)))).toEqual([])
   })
 
