@@ -166,8 +166,8 @@ const TEMPORARY = temp('')
 function planRow({ name, burst, daily, subnets, clients, count }: Plan): string[] {
   const number = (limit: number | null) => limit?.toLocaleString('en-US') ?? 'unlimited'
   const also = [
-    subnets !== null && `${number(subnets)} unique /16 networks a day`,
-    clients !== null && `${number(clients)} unique caller networks a day`,
+    subnets !== null && `proxies of ${number(subnets)} different /16 networks a day`,
+    clients !== null && `clients of ${number(clients)} different networks a day`,
   ]
   return [
     `plan ${quoted(name)}`,
