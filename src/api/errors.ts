@@ -34,8 +34,8 @@ export const ERRORS = {
   },
   TEMP_KEY_INVALID: {
     status: 403,
-    en: 'The same, for a temporary key.',
-    ru: 'То же для временного ключа.',
+    en: 'The temporary key is unknown, revoked or expired.',
+    ru: 'Временный ключ неизвестен, отозван или истёк.',
     message: 'the temporary key is expired or not active',
   },
   PROXIES_NOT_FOUND: {
@@ -66,7 +66,7 @@ export const ERRORS = {
   },
   SUBNET_LIMIT_REACHED: {
     status: 429,
-    en: 'The answer would exceed the /16 networks of the plan for this day, or the key was used from too many; `used_subnets` are used. Narrow the filter or lower `count`.',
+    en: 'The answer would exceed the number of /16 networks that the plan allows on one day, or the key was used from too many networks. `used_subnets` says how many are used. Narrow the filter, or lower `count`.',
     ru: 'Ответ превысил бы число сетей /16 тарифа на сутки, или ключом пользовались из слишком многих; `used_subnets` — сколько использовано. Сузьте фильтр или уменьшите `count`.',
   },
   DEMO_LIMIT_REACHED: {

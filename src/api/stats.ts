@@ -32,7 +32,7 @@ function createReader(provider: string, part: StatsPart): (queryString: string) 
       if (name === 'key')
         throw invalid('statistics need no key, and one in the URL ends up in logs')
       if (name === null || names.includes(name) || !ofList.includes(name)) continue
-      throw invalid(`${name} is no parameter of statistics`)
+      throw invalid(`/stats does not accept ${name}`)
     }
     return parse(pairs).filter
   }

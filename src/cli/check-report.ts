@@ -13,7 +13,7 @@ const LINE_MS = 10 * SECOND_MS
 /** Reports progress: a bar on a terminal, else a line every ten seconds. With `json` always lines, of JSON. */
 export function createReport(json: boolean, elapsedMs: () => number) {
   const bar =
-    'checked {checked}, alive {alive}, deferred {deferred}, {rate}/s, {coverage}% of the living fresh, {megabytes} MB'
+    'checked {checked}, alive {alive}, deferred {deferred}, {rate}/s, {coverage}% of the living are fresh, {megabytes} MB'
   const hasBar = process.stderr.isTTY && !json
   const progress = hasBar ? createProgress(bar, 0, elapsedMs) : null
   let saidMs = 0

@@ -297,7 +297,7 @@ export const SETTINGS = {
   ownAddress: {
     value: 'IP',
     fallback: '',
-    help: 'another address of this machine, which proxies may reveal; repeatable',
+    help: 'another address of this machine, to tell when a proxy reveals it; repeatable',
     isRepeatable: true,
     read: parsers.readAddresses,
   },

@@ -38,7 +38,7 @@ function checkDatabase(dir: string, name: DataFile): Result {
   if (!existsSync(join(dir, name))) return wrong(missingFile(dir, name))
   const damage = damageIn(dir, name)
   if (damage !== null) return wrong(damagedBy(join(dir, name), damage).message)
-  return right('the structure is right, and rows and indexes agree')
+  return right('no damage was found')
 }
 
 /** Reads from a database; `null` when that fails: other checks report why. */

@@ -82,9 +82,9 @@ describe('a query', () => {
   })
 
   test.each([
-    ['ip=1.2.3.4:80', 'ip is no parameter of statistics'],
-    ['port=', 'port is no parameter of statistics'],
-    ['get=json', 'get is no parameter of statistics'],
+    ['ip=1.2.3.4:80', '/stats does not accept ip'],
+    ['port=', '/stats does not accept port'],
+    ['get=json', '/stats does not accept get'],
     ['protocol=http', "unknown parameter 'protocol'; did you mean 'type'?"],
     ['works=101', 'works must be an integer from 0 to 100'],
     ['key=pl_secret', 'statistics need no key, and one in the URL ends up in logs'],
@@ -100,7 +100,7 @@ describe('a query', () => {
 
   test('for totals takes no parameter', () => {
     const { ask, asked } = scene('totals')
-    const refusal = ['INVALID_PARAMETER', 'country is no parameter of statistics'] as const
+    const refusal = ['INVALID_PARAMETER', '/stats does not accept country'] as const
     expect(refusalOf(() => ask('country=de'))).toEqual([...refusal])
     void ask('')
     expect(asked).toMatchObject([{ part: 'totals', filter: NO_FILTER }])

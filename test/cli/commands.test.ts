@@ -30,7 +30,7 @@ const urlAt = (origin: string): RegExp =>
   new RegExp(`^http://${RegExp.escape(origin)}/#token=[\\w-]{43}\\n$`)
 const hint = (where: string): string =>
   `no console answers there yet; start it with: proxylist serve --admin-listen ${where}\n`
-const REVOKED = 'the former token is not valid any more\n'
+const REVOKED = 'the previous token is no longer valid\n'
 const TUNNEL = 'from your own machine: ssh -N -L 8081:/run/none/admin.sock USER@HOST, then open:\n'
 
 testTranscripts('console', [

@@ -194,13 +194,13 @@ describe('keys reset (B10)', () => {
     const { key, id } = newKey({ burst: { requests: 1, seconds: 60 }, daily: 1 })
     expect(await askWith(key)).toBe(FOUND)
     for (const [flags, words, answer] of [
-      [' --day', 'its requests and networks of the day are', LIMITED],
-      [' --window', 'its window is', FOUND],
-      [' --window', 'its window is', '429 DAILY_LIMIT_REACHED'],
-      ['', 'its windows and its day are', FOUND],
+      [' --day', 'its requests and networks of today', LIMITED],
+      [' --window', 'its burst window', FOUND],
+      [' --window', 'its burst window', '429 DAILY_LIMIT_REACHED'],
+      ['', 'its burst window, and its use of today', FOUND],
     ] as const) {
       const { stderr } = await run(`keys reset ${id}${flags}`)
-      expect(stderr).toBe(`${id}: ${words} unused again\n`)
+      expect(stderr).toBe(`reset ${id}: ${words}\n`)
       expect(await askWith(key)).toBe(answer)
     }
   })
@@ -211,7 +211,7 @@ describe('keys reset (B10)', () => {
       (await askWith(key, from(address))).slice(0, 3)
     for (const address of [one, one, two, two]) expect(await statusOf('demo', address)).toBe('200')
     expect(await run(`keys reset demo --address ${one}`)).toMatchObject({
-      stderr: `demo from ${one}: its windows and its day are unused again\n`,
+      stderr: `reset demo from ${one}: its burst window, and its use of today\n`,
     })
     expect([await statusOf('demo', one), await statusOf('demo', two)]).toEqual(['200', '429'])
     await stdoutOf(run('keys reset demo'))

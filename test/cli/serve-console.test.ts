@@ -224,7 +224,7 @@ test('with --sample, --log off and all addresses, it warns of no TLS, refuses im
 test('a server accepts a new token without a restart', async () => {
   const where = shared.shown.replace('http://', '')
   const { stdout, stderr } = await runCommand(['console', '--data', dir, '--admin-listen', where])
-  expect(stderr).toBe('the former token is not valid any more\n')
+  expect(stderr).toBe('the previous token is no longer valid\n')
   expect((await shared.ask('/console/overview')).status).toBe(401)
   const authorization = `Bearer ${stdout.trim().replace(/^.*#token=/, '')}`
   expect((await shared.ask('/console/overview', { headers: { authorization } })).status).toBe(200)

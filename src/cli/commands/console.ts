@@ -31,7 +31,7 @@ async function problemAt(where: Listen, token: string): Promise<string | null> {
 
 export const consoleCommand = command({
   name: 'console',
-  summary: 'make a new console token and print its address; the former ends',
+  summary: 'make a new console token and print its address; the previous one ends',
   settings: ['data', 'adminListen'],
   example: 'proxylist console --admin-listen 127.0.0.1:8081',
   async run({ settings: { data, adminListen } }) {
@@ -40,7 +40,7 @@ export const consoleCommand = command({
       throw new CommandError('--admin-listen must name the port that serve has printed, not 0', 2)
     }
     const { token, hadOne } = makeToken(data)
-    if (hadOne) say('the former token is not valid any more')
+    if (hadOne) say('the previous token is no longer valid')
     const problem = await problemAt(where, token)
     if (problem !== null) say(problem)
     if (where.kind === 'unix') {

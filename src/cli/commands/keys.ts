@@ -107,9 +107,9 @@ const showKey = command({
 })
 
 const PARTS: { [part in UsagePart]: string } = {
-  window: 'its window is',
-  day: 'its requests and networks of the day are',
-  all: 'its windows and its day are',
+  window: 'its burst window',
+  day: 'its requests and networks of today',
+  all: 'its burst window, and its use of today',
 }
 
 const resetKey = command({
@@ -133,7 +133,7 @@ const resetKey = command({
       if (address !== undefined) throw new CommandError('--address is for demo and temp', 2)
       return manage.resetKey(registry, id, part, nowMs)
     })
-    say(`${id}${address === undefined ? '' : ` from ${address}`}: ${PARTS[part]} unused again`)
+    say(`reset ${id}${address === undefined ? '' : ` from ${address}`}: ${PARTS[part]}`)
     if (settings.json) await printJson({ id, address: address ?? null, reset: part })
   },
 })
