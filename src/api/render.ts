@@ -3,7 +3,8 @@
  * and the document around the records. Independent of HTTP and of the store.
  */
 
-import { createBoundedMap, createFifoMap } from '../lib/bounded-map.ts'
+import { LRUCache } from 'lru-cache'
+import { createFifoMap } from '../lib/bounded-map.ts'
 import { formatTimecheck } from '../lib/time.ts'
 import { describeFilter, EVERYTHING, type Filter } from '../proxies/filter.ts'
 import {
@@ -321,7 +322,7 @@ const KEPT_TEXT_MAX = 16 * 1024 * 1024
 type RecordWriter = { write: Part; texts: WeakMap<Row, string> }
 
 function createRecordWriters(members: readonly Member[]) {
-  const writers = createBoundedMap<string, RecordWriter>(VIEWS_MAX)
+  const writers = new LRUCache<string, RecordWriter>({ max: VIEWS_MAX })
   let keptText = 0
 
   function writerOf(filter: Filter, output: Output): RecordWriter {
@@ -481,7 +482,7 @@ export type Writer<R extends EndpointRow> = {
 export function createWriters(provider: string) {
   const members = membersOf(provider)
   const recordWriter = createRecordWriters(members)
-  const lineWriters = createBoundedMap<string, LineWriter>(VIEWS_MAX)
+  const lineWriters = new LRUCache<string, LineWriter>({ max: VIEWS_MAX })
 
   function lineWriter(line: string, types: number): LineWriter {
     const view = `${types} ${line}`

@@ -2,10 +2,10 @@
  * Statistics of the list, `/stats` (contract F4): parses the filters, limits clients, caches answers for
  * 15 seconds or until the list changes. Clients that ask the same at once share an answer.
  */
+import { LRUCache } from 'lru-cache'
 import { clientBucket } from '../access/entitlements.ts'
 import { wholeSeconds } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { createBoundedMap } from '../lib/bounded-map.ts'
 import type { EncodedBodies } from '../lib/encoding.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -46,7 +46,7 @@ const CLIENTS_MAX = 10_000
 
 /** Creates an exact window for each client (contract B3). It throws an ApiError when a query exceeds it. */
 function createLimit(): (client: string, nowMs: number) => void {
-  const asked = createBoundedMap<string, readonly number[]>(CLIENTS_MAX)
+  const asked = new LRUCache<string, readonly number[]>({ max: CLIENTS_MAX })
   return (client, nowMs) => {
     const last = asked.get(client) ?? []
     const atMs = Math.max(nowMs, last.at(-1) ?? 0)
@@ -81,7 +81,7 @@ export type StatsReader = ReturnType<typeof createStatsReader>
 export function createStatsReader({ source, version: versionOf, provider, part }: StatsParts) {
   const read = createReader(provider, part)
   const admit = createLimit()
-  const answers = createBoundedMap<string, Kept>(ANSWERS_MAX)
+  const answers = new LRUCache<string, Kept>({ max: ANSWERS_MAX })
   let waiting = 0
 
   function find(key: string, filter: Filter, version: string, nowMs: number) {

@@ -2,6 +2,7 @@
  * Refusals without a round trip: a full limit refuses until its end by the clock of the database, which the node
  * estimates with its stopwatch.
  */
+import { LRUCache } from 'lru-cache'
 import {
   admit,
   type Decision,
@@ -9,7 +10,6 @@ import {
   type Subject,
   type Usage,
 } from '../../access/rate-limit.ts'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 
 /** How much faster the database's clock may run than the stopwatch. */
@@ -46,7 +46,7 @@ export type RefusalCache = ReturnType<typeof createRefusalCache>
 
 /** `elapsedMs` is the stopwatch of this machine. */
 export function createRefusalCache(elapsedMs: () => number) {
-  const full = createBoundedMap<string, Full>(FULL_MAX)
+  const full = new LRUCache<string, Full>({ max: FULL_MAX })
   let generation = 0
 
   return {

@@ -1,6 +1,7 @@
 /** Filters as SQL: the index that leads to the rows of a filter, its conditions and its order. */
+
 import type { Database, Statement } from 'bun:sqlite'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { LRUCache } from 'lru-cache'
 import { ageClock } from '../../lib/time.ts'
 import {
   type Bound,
@@ -211,10 +212,10 @@ const STATEMENTS_MAX = 500
 
 /** Runs statements, one prepared statement for each combination of filters. */
 export function createStatements(db: Database) {
-  const prepared = createBoundedMap<string, Statement<unknown, Bound[]>>(
-    STATEMENTS_MAX,
-    statement => statement.finalize(),
-  )
+  const prepared = new LRUCache<string, Statement<unknown, Bound[]>>({
+    max: STATEMENTS_MAX,
+    dispose: statement => statement.finalize(),
+  })
 
   function prepare(sql: string): Statement<unknown, Bound[]> {
     const known = prepared.get(sql)

@@ -1,6 +1,7 @@
 /** Selects from the list: quickly, for the main thread, or all matches row by row. */
+
 import type { Database } from 'bun:sqlite'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { LRUCache } from 'lru-cache'
 import { draw, type Matches, matchesOf } from '../../proxies/draw.ts'
 import type { Bound, Filter } from '../../proxies/filter.ts'
 import { maskId } from '../../proxies/mask.ts'
@@ -208,7 +209,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
     number([`select 1 from proxies ${where} limit 1`, [value]]) !== undefined
 
   /** The types of a version of the list. No index leads to a type: not finding one takes 75 ms a million rows. */
-  const types = createBoundedMap<string, boolean>(TYPES.length)
+  const types = new LRUCache<string, boolean>({ max: TYPES.length })
   function hasType(type: ProxyType): boolean {
     const key = `${version()} ${type}`
     const known = types.get(key) ?? has('where types & ?', typeBits([type]))
