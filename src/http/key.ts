@@ -19,7 +19,7 @@ function keyOf(queryString: string, headers: RequestHeaders): string {
     throw invalid(`a key in the URL ends up in logs: ${IN_HEADER}`)
   }
   const key = bearerOf(headers)
-  if (key === undefined) throw missing('key is required', headers, IN_HEADER)
+  if (key === undefined) throw missing('key is required', IN_HEADER)
   return key
 }
 

@@ -9,7 +9,9 @@ export function canonicalIp(text: string): string | null {
   if (ipv4ToNumber(text) >= 0) return text
   const address = text.replace(/%.*$/s, '')
   if (!isIPv6(address)) return null
-  const canonical = new URL(`http://[${withoutQuad(address)}]`).hostname.slice(1, -1)
+  const url = URL.parse(`http://[${address}]`) // fails in Bun 1.4.5 for `1:2:3:4::5.6.7.8`
+  if (url === null) return null
+  const canonical = url.hostname.slice(1, -1)
   const groups = groupsOf(canonical)
   const [g6 = 0, g7 = 0] = groups.slice(6)
   const isMapped = groups.slice(0, 5).every(group => group === 0) && groups[5] === 0xffff
@@ -19,13 +21,6 @@ export function canonicalIp(text: string): string | null {
 /** The IPv4 address of two groups. */
 const quadOf = (high: number, low: number): string =>
   `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
-
-/** An IPv6 address with two groups for a dotted quad: Bun 1.4.5 rejects `1:2::5.6.7.8` in a URL. */
-const withoutQuad = (ipv6: string): string =>
-  ipv6.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets) => {
-    const [a = 0, b = 0, c = 0, d = 0] = octets.map(Number)
-    return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`
-  })
 
 const ZERO = '0'.charCodeAt(0)
 
@@ -124,8 +119,11 @@ for (const [network, bits] of [
   ['169.254.0.0', 16],
   ['172.16.0.0', 12],
   ['192.168.0.0', 16],
+  ['::', 96], // also IPv4-compatible addresses, such as 6to4 and Teredo without use
+  ['::ffff:0:0:0', 96],
   ['64:ff9b:1::', 48],
-  ['2001::', 32], // Teredo: contains the public address of a server, not the address of the client
+  ['2001::', 32],
+  ['2002::', 16],
   ['fc00::', 7],
   ['fe80::', 10],
   ['fec0::', 10],
@@ -133,20 +131,10 @@ for (const [network, bits] of [
   INTERNAL.addSubnet(network, bits, isIPv4(network) ? 'ipv4' : 'ipv6')
 }
 
-/** Prefixes of IPv6 addresses that embed an IPv4 address, and the position of its first group. */
-const EMBEDDING = [
-  { prefix: [0, 0, 0, 0, 0, 0], at: 6 }, // IPv4-compatible
-  { prefix: [0, 0, 0, 0, 0xffff, 0], at: 6 }, // IPv4-translated
-  { prefix: [0x64, 0xff9b, 0, 0, 0, 0], at: 6 }, // NAT64
-  { prefix: [0x2002], at: 1 }, // 6to4
-]
-
 /** Whether a canonical address is not on the internet: loopback, private or link-local. */
 export function isInternal(ip: string): boolean {
   if (isIPv4(ip)) return INTERNAL.check(ip, 'ipv4')
-  const groups = groupsOf(ip)
-  const found = EMBEDDING.find(({ prefix }) => prefix.every((group, i) => groups[i] === group))
-  if (found === undefined) return INTERNAL.check(ip, 'ipv6')
-  const [high = 0, low = 0] = groups.slice(found.at)
+  if (!ip.startsWith('64:ff9b::')) return INTERNAL.check(ip, 'ipv6')
+  const [high = 0, low = 0] = groupsOf(ip).slice(6) // NAT64: an IPv4 address
   return INTERNAL.check(quadOf(high, low), 'ipv4')
 }

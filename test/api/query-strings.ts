@@ -52,6 +52,6 @@ export const anyQuery = fc.oneof(
 )
 
 /** The header fields of a request that may hold a key. */
-export const sending = (authorization: string | null, apiKey: string | null = null) => ({
-  get: (name: string) => ({ authorization, 'x-api-key': apiKey })[name] ?? null,
+export const sending = (authorization: string | null) => ({
+  get: (name: string) => (name === 'authorization' ? authorization : null),
 })

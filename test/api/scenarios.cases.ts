@@ -270,10 +270,6 @@ const ACCESS: readonly Scenario[] = [
     { key: null, headers: { Authorization: `Bearer ${KEYS.free}` }, ...lists('count=1', DE1) },
     { headers: { Authorization: `Bearer ${KEYS.free}` }, ...lists('count=1', DE1) },
     { headers: { Authorization: 'Bearer other' }, ...refuses('', 'key') },
-    {
-      ...{ key: null, headers: { 'X-Api-Key': KEYS.free }, status: 400, code: 'KEY_MISSING' },
-      contains: ['Authorization: Bearer KEY; X-Api-Key is not read'],
-    },
   ),
   one(
     '8 the plan bounds count',

@@ -20,8 +20,6 @@ describe('keyOf', () => {
     ['key=K', 'Basic dTpw', 'K'],
     ['key=K', '', 'K'],
     ['key=K', 'Bearer', 'K'],
-    ['', 'Bearer K, Bearer K', 'K'], // two headers, as HTTP joins them
-    ['', 'Bearer K,bearer K', 'K'],
   ] as const)('of %j and %j is %j', (query, authorization, key) => {
     expect(keyOf(splitQueryString(query), sending(authorization))).toBe(key)
   })
@@ -53,7 +51,7 @@ describe('keyOf', () => {
 
   test.each([
     ['', 'Bearer SecretA b'],
-    ['', 'Bearer SecretA, Bearer SecretB'],
+    ['', 'Bearer SecretA, Bearer SecretB'], // two headers, as HTTP joins them
     ['', 'Bearer SecretA,bearer SecretB'],
     ['key=SecretA&key=SecretB', null],
     ['key=SecretA&key=SecretA', null],
@@ -67,19 +65,9 @@ describe('keyOf', () => {
   })
 })
 
-describe('a key that is missing, with a header that', () => {
-  const HOW = 'key is required: ?key=KEY or Authorization: Bearer KEY'
-  test.each([
-    ['is not there', null, null, ''],
-    ['is empty', '', null, ''],
-    ['lost it', 'Bearer ', null, ''],
-    ['is bare', 'SecretK', null, '; Authorization without Bearer is not read'],
-    ['has another scheme', 'Basic SecretK', null, '; Authorization without Bearer is not read'],
-    ['has another name', null, 'SecretK', '; X-Api-Key is not read'],
-  ])('%s, names the ways to send one', (_, authorization, apiKey, note) => {
-    const headers = sending(authorization, apiKey)
-    expect(refusal(() => keyOf([], headers)).message).toBe(HOW + note)
-  })
+test('the message on a missing key names the ways to send one', () => {
+  const { message } = refusal(() => keyOf([], sending('Basic dTpw')))
+  expect(message).toBe('key is required: ?key=KEY or Authorization: Bearer KEY')
 })
 
 describe('a key', () => {

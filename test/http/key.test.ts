@@ -188,7 +188,6 @@ for (const engine of ENGINES) {
       'a key in the URL ends up in logs: send the key in the header Authorization: Bearer KEY'
     const MISSING = 'key is required: send the key in the header Authorization: Bearer KEY'
     const good = bearer(standard)
-    const bare = '; Authorization without Bearer is not read'
     const REFUSED: readonly (readonly [query: string, init: RequestInit, message: string])[] = [
       ...[`?key=${standard}`, `?k%65y=${standard}`, '?key', `?time=600&key=${standard}`].map(
         query => [query, {}, IN_URL] as const,
@@ -199,11 +198,11 @@ for (const engine of ENGINES) {
         query => [query, good, '/key has no parameters'] as const,
       ),
       ['?time=600', {}, MISSING],
-      ['', { headers: { authorization: standard } }, MISSING + bare],
+      ['', { headers: { authorization: standard } }, MISSING],
     ]
     test.each(REFUSED)('/key%s with %j', async (query, init, message) => {
       const { status, text, headers } = await service.request(`/key${query}`, init)
-      const code = message.startsWith(MISSING) ? 'KEY_MISSING' : 'INVALID_PARAMETER'
+      const code = message === MISSING ? 'KEY_MISSING' : 'INVALID_PARAMETER'
       expect([status, JSON.parse(text)]).toMatchObject([400, { code, message }])
       const left = message === '/key has no parameters' ? '"burst";r=5' : 'null'
       expect(`${headers.get('ratelimit')}`).toContain(left)
