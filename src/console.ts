@@ -119,7 +119,7 @@ export function createConsole(parts: ConsoleParts) {
         server: null,
         fetch: request => handle(request, where),
       }
-      const place = { listen: address, socketMode: 0o600 }
+      const place = { listen: address, socketMode: '600' as const }
       const listening = await listen(service, place, { bodyBytesMax: UPLOAD_BYTES_MAX, takesOver })
       where = listening.at
       return listening

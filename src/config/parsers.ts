@@ -192,15 +192,6 @@ function originOf(given: string): string {
   return origin === 'null' ? given.toLowerCase() : origin
 }
 
-/** The octal file mode of a socket. */
-export const readSocketMode = Object.assign(
-  (given: string): number =>
-    /^0?6(?:00|60|66)$/.test(given)
-      ? Number.parseInt(given, 8)
-      : expect('600 (owner), 660 (group) or 666 (all)'),
-  { choices: ['600', '660', '666'] },
-)
-
 /** Names of columns in statistics that are not members of a record (contract F4). */
 const COLUMNS = ['age', 'count']
 const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'

@@ -64,12 +64,11 @@ export const SETTINGS = {
     help: 'HOST:PORT, :PORT (all interfaces) or unix:/PATH; port 0 takes a free one',
     read: parsers.readListen,
   },
-  socketMode: {
-    value: 'MODE',
-    fallback: '660',
-    help: 'who may connect to a unix socket: 600 (owner), 660 (group) or 666 (all)',
-    read: parsers.readSocketMode,
-  },
+  socketMode: choice(
+    'MODE',
+    'who may connect to a unix socket: 660 (group), 600 (owner) or 666 (all)',
+    ['660', '600', '666'],
+  ),
   sample: flag('serve the built-in sample list'),
   retain: {
     value: 'DURATION',
