@@ -5,15 +5,7 @@
 import { DAY_MS, utcDay } from '../lib/time.ts'
 import { keySubject } from './entitlements.ts'
 import { HISTORY_DAYS } from './history.ts'
-import {
-  type KeyChanges,
-  keyState,
-  type ListedKey,
-  type NewKey,
-  newKey,
-  secretEnd,
-  TEMP_PREFIX,
-} from './key.ts'
+import { type KeyChanges, keyState, type ListedKey, type NewKey, newKey, secretEnd } from './key.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, TEMP_PLAN } from './plan.ts'
 import type { Registry } from './ports.ts'
 import { UNUSED, type UsagePart } from './rate-limit.ts'
@@ -162,13 +154,6 @@ export async function factsOf({ keys, plans, usage }: Registry, id: string, nowM
   const [use] = await usage.history([id], today - HISTORY_DAYS + 1, today)
   const used = usages[0] ?? UNUSED
   return { key, plan, used, judgedMs, use: use ?? { lastSeenMs: null, days: [] } }
-}
-
-/** @throws RuleError if the name of a plan looks like a temporary key; `what` describes the name. */
-export function refuseTemporaryName(name: string, what: string): void {
-  if (!name.startsWith(TEMP_PREFIX)) return
-  const why = 'the plan of all temporary keys is temp'
-  throw new RuleError('invalid', `${what} must not start with ${TEMP_PREFIX}: ${why}`, 'name')
 }
 
 /** @throws RuleError for limits that have no effect on the plan of demo or temporary keys. */

@@ -2,7 +2,7 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { type BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
-import { RuleError, refuseTemporaryName } from '../access/manage.ts'
+import { RuleError } from '../access/manage.ts'
 import { memberNames } from '../api/render.ts'
 import { messageOf, reasonOf } from '../lib/errors.ts'
 import { requireRegular } from '../lib/files.ts'
@@ -225,7 +225,6 @@ export const readPlanName = (given: string): string =>
 
 /** @throws RuleError unless a plan can have this name. */
 export function requirePlanName(name: string, what: string): void {
-  refuseTemporaryName(name, what)
   try {
     readPlanName(name)
   } catch (error) {

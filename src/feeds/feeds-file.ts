@@ -2,7 +2,7 @@
  * The feeds of `--feed` and of the feeds file, which the server reads again when it changes. Also edits the text of
  * that file, and finds the problems of feeds for `doctor`.
  */
-import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -71,22 +71,10 @@ export function withLine(text: string, id: string, line: string | null): string 
   return lines.map(each => `${each}\n`).join('')
 }
 
-/** A console of an earlier version has a file of its own. */
-function renameConsoleFeeds(settings: FeedSettings, say: (sentence: string) => void): void {
-  const [old, file] = [join(settings.data, 'console-feeds'), feedsFileOf(settings)]
-  if (!existsSync(old)) return
-  if (existsSync(file) || settings.feeds !== undefined) {
-    return say(`${old} is not read any more: move its lines to ${file}, and remove it`)
-  }
-  renameSync(old, file)
-  say(`the feeds file ${old} is now called ${file}`)
-}
-
 export type CurrentFeeds = ReturnType<typeof loadCurrentFeeds>
 
 /** Reads the feeds of a server, now and on `reload`. @throws CommandError if they cannot be read now. */
 export function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string) => void) {
-  renameConsoleFeeds(settings, say)
   const file = feedsFileOf(settings)
   let text = readFeedsFile(settings)
   let feeds: readonly Feed[] = parseAllFeeds(settings, text)
@@ -132,11 +120,8 @@ export function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string)
   }
 }
 
-/** The credentials of a systemd service. Access lists protect them, which their modes do not show. */
-const CREDENTIALS = '/run/credentials/'
-
 function openToOthers(file: string): string[] {
-  if (file.startsWith(CREDENTIALS)) return []
+  if (file.startsWith('/run/credentials/')) return [] // systemd protects them by access lists
   const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0
   return (mode & 0o077) === 0 ? [] : [`${file} is open to others; chmod 600`]
 }

@@ -237,11 +237,6 @@ describe('a plan with bad limits', () => {
     ['gold', { burst: '0/5s' }, /^400 burst must be REQUESTS\/DURATION/],
     ['gold', { dayly: '5' }, "400 unknown member 'dayly'; did you mean 'daily'?"],
     ['Gold', {}, /^400 the name must be a name of lower-case letters/],
-    [
-      'temp_x',
-      {},
-      '400 the name must not start with temp_: the plan of all temporary keys is temp',
-    ],
     ['demo', { subnets: '5' }, '400 plan demo counts no networks: it has no subnets and clients'],
   ] as const
   test.each(BAD)('%s is not set to %p', async (name, json, message) => {

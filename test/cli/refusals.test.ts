@@ -105,7 +105,6 @@ const VALUES: Table = [
   ['keys add --expires 9999w', /^--expires must lie in the future, at most 100 y/],
   ['plans set small --burst 5/1500ms', /^--burst must be /],
   ["plans set 'Big Plan'", /^NAME must be /],
-  ['plans set temp_x', 'NAME must not start with temp_: the plan of all temporary keys is temp'],
   ['serve --listen nowhere', /^--listen must be /],
   ['serve --retain 0s', /^--retain must be /],
   ["fetch --feeds ''", /^--feeds must be /],

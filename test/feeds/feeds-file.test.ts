@@ -1,14 +1,6 @@
 /** The one feeds file: where it is, how a server reads it again, and how the console changes it. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Feed } from '../../src/feeds/feed.ts'
 import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
@@ -93,25 +85,6 @@ test('a change that cannot be applied leaves the feeds as they were, and is trie
   isBroken = false
   await feeds.reload()
   expect(sourcesOf(feeds)).toEqual(['/b file'])
-})
-
-describe('the file that the console had before', () => {
-  test('gets the new name', () => {
-    writeFileSync(join(data, 'console-feeds'), '/a paused\n')
-    expect(sourcesOf(load())).toEqual(['/a file'])
-    expect(said).toEqual([`the feeds file ${data}/console-feeds is now called ${file}`])
-    expect(existsSync(join(data, 'console-feeds'))).toBeFalse()
-  })
-
-  test.each(['feeds', 'feeds.conf'])('stays where %s is the feeds file, and is named', name => {
-    writeFileSync(join(data, 'console-feeds'), '/a\n')
-    writeFileSync(join(data, name), '/b\n')
-    const feeds = load(name === 'feeds' ? {} : { feeds: join(data, name) })
-    expect(sourcesOf(feeds)).toEqual(['/b file'])
-    expect(said).toEqual([
-      `${data}/console-feeds is not read any more: move its lines to ${data}/${name}, and remove it`,
-    ])
-  })
 })
 
 describe('the console', () => {
