@@ -1,7 +1,4 @@
-/**
- * Access control (contract B): finds the record of a key, admits requests, consumes the network quotas of answers.
- * `rate-limit.ts` and `network-quota.ts` decide; `api/errors.ts` has the messages.
- */
+/** Access control (contract B): finds keys, admits and refunds requests, consumes network quotas. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { utcDay } from '../lib/time.ts'
 import { createTurnBatch } from '../lib/turn-batch.ts'
@@ -27,10 +24,7 @@ type UsagePort = Pick<
   'admit' | 'bound' | 'consume' | 'countNetworks' | 'refund' | 'peek' | 'refuse'
 >
 
-/**
- * Access control on stores. One transaction admits all requests of one turn of the event loop. `waits` sums up how
- * long a request has waited for the store; past the timeout of the store, a step fails with `StoreError`.
- */
+/** Access control on stores. A step fails with `StoreError` when a request has waited too long, see `Waits`. */
 export function createAccess(keys: KeyReader, usage: UsagePort) {
   const within = createStoreTimeout(usage.bound)
   const admitInBatch = createTurnBatch(usage.admit)
@@ -50,19 +44,13 @@ export function createAccess(keys: KeyReader, usage: UsagePort) {
       return record.expiresAt === null || nowMs < record.expiresAt ? record : null
     },
 
-    /**
-     * Admits a request, or refuses it and returns when to retry. An admission is durable when this resolves. `ip` may
-     * be empty if no limit of the caller depends on it.
-     */
+    /** Admits or refuses a request, durably once it resolves. `ip` may be empty if no limit depends on it. */
     admit(waits: Waits, caller: Caller, ip: string, nowMs: number): Awaitable<Decision> {
       const admission = { rules: limitRulesOf(caller, ip), nowMs }
       return usage.refuse?.(admission) ?? within(waits, admitInBatch(admission))
     },
 
-    /**
-     * Refunds an admitted request: removes it from its windows and its day. Call it once, with the `instants` of the
-     * decision. Rejects when the store fails; the request then stays counted.
-     */
+    /** Refunds an admitted request. Call it once. If the store fails, the request stays counted. */
     async refund(
       waits: Waits,
       caller: Caller,

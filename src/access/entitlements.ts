@@ -30,10 +30,7 @@ type ByPlan = { readonly [kind in Kind]: WeakMap<Plan, Entitlements> }
 const byPlan: ByPlan = { regular: new WeakMap(), temp: new WeakMap(), demo: new WeakMap() }
 const shared = new Map<string, Entitlements>()
 
-/**
- * The entitlements of a caller. Callers with equal entitlements share one object, because parsed queries are cached
- * by its identity. Do not change or copy it.
- */
+/** The entitlements of a caller. Equal ones share one object, because parsed queries are cached by its identity. */
 export function entitlementsOf({ kind, plan }: Caller): Entitlements {
   const known = byPlan[kind].get(plan)
   if (known) return known
@@ -91,10 +88,7 @@ export const hasNetworkQuota = (caller: Caller): caller is Regular =>
 export const isCountedByAddress = (caller: Caller): boolean =>
   caller.kind !== 'regular' || hasNetworkQuota(caller)
 
-/**
- * The owner of streams (contract B9): a regular key, or a client address of `demo` and `temp_` keys. It may have
- * `streamsMax` of them at once; `null` is unlimited.
- */
+/** The owner of at most `streamsMax` streams (contract B9): a regular key, or a client address of other keys. */
 export type Tenant = { id: string; isTrial: boolean; streamsMax: number | null }
 
 export const tenantOf = (caller: Caller, ip: string): Tenant => ({

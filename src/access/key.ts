@@ -1,7 +1,4 @@
-/**
- * Access keys: their kinds, format, creation and hash (contract B1). `entitlements.ts` has the rights of each kind,
- * `http/credentials.ts` reads the key of a request.
- */
+/** Access keys: their kinds, format, creation and hash (contract B1). */
 import type { BlockList } from 'node:net'
 import type { Plan } from './plan.ts'
 

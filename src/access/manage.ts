@@ -1,7 +1,4 @@
-/**
- * The operations on keys and plans that commands and the console share, with one sentence for each refusal.
- * `config/parsers.ts` decides which strings a value accepts.
- */
+/** The operations on keys and plans that commands and the console share, and the sentences of refusals. */
 import { DAY_MS, utcDay } from '../lib/time.ts'
 import { keySubject } from './entitlements.ts'
 import { HISTORY_DAYS } from './history.ts'
@@ -101,10 +98,7 @@ export async function changeKey(
   return { ...known, ...changes }
 }
 
-/**
- * Gives a key a new secret. Returns the secret and the end of the old one; `option` names the overlap in messages.
- * @throws RuleError that says why it cannot.
- */
+/** Gives a key a new secret. Returns it and the end of the old one; `option` names the overlap. @throws RuleError */
 export async function rotateKey(
   { keys }: Registry,
   id: string,

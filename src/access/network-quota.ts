@@ -1,7 +1,4 @@
-/**
- * The daily quotas of unique networks of served proxies and of callers (contract B2, B6). Pure decisions; a
- * `NetworkTable` reads and extends the sets.
- */
+/** The daily quotas of unique networks of served proxies and of callers (contract B2, B6). Pure decisions. */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 import {
   type LimitRule,
@@ -98,10 +95,7 @@ export function decide(
   return { kind: 'refused', set, quota, used, added, all, retryAfterSeconds }
 }
 
-/**
- * Adds an answer's networks to the sets of the day, or refuses it and adds nothing. Call it inside
- * a transaction of the store behind `usage`.
- */
+/** Adds an answer's networks to the sets of the day, or refuses it. Call it inside a transaction of the store. */
 export function consume(usage: NetworkTable & UsageTable, answer: Consumption): NetworkDecision {
   const { subject, quotas, networks, rule, atMs } = answer
   const day = utcDay(atMs)

@@ -1,7 +1,4 @@
-/**
- * The ports of a store of keys, plans and usage. Methods may return a value or a promise. Failures of a store are
- * `StoreError`s.
- */
+/** The ports of a store of keys, plans and usage. Failures of a store are `StoreError`s. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type {
@@ -41,15 +38,9 @@ export interface UsageStore {
   admit(batch: readonly Admission[]): Awaitable<readonly Decision[]>
   /** The longest that one request waits for the store. Stores that never wait lack it. */
   readonly bound?: WaitBound
-  /**
-   * Refuses a request if the refusal is certain without a database; `null`: `admit` decides. Stores that never wait
-   * lack it.
-   */
+  /** Refuses a request if that is certain without a database; else `null`. Stores that never wait lack it. */
   refuse?(admission: Admission): Decision | null
-  /**
-   * Refunds admitted requests, durably once it returns or resolves: the usage of their subjects is as if they had not
-   * been sent, even if others were admitted since. Call it once for each request.
-   */
+  /** Refunds admitted requests, durably once it resolves: as if they had not been sent. Call it once for each. */
   refund(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable once it returns or resolves. */
   consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]>
@@ -97,10 +88,7 @@ export interface Registry {
     add(key: NewKey, nowMs: number): Awaitable<{ id: string; isNew: boolean }>
     /** Changes a key. False when no key has this id. */
     set(id: string, changes: KeyChanges): Awaitable<boolean>
-    /**
-     * Gives a key a new secret. Its present and old secrets end at `untilMs` or at their own end, whichever is earlier.
-     * Removes secrets that ended by `nowMs`. False when no key has this id.
-     */
+    /** Gives a key a new secret. Old ones end at `untilMs` or their own end. False when no key has this id. */
     rotate(id: string, key: string, untilMs: number, nowMs: number): Awaitable<boolean>
     /** Revokes a key permanently. False when no key has this id. */
     revoke(id: string, nowMs: number): Awaitable<boolean>
@@ -112,10 +100,7 @@ export interface Registry {
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
     /** Regular keys that end between two instants: at most `most` of them, the earliest end first, and their number. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
-    /**
-     * Keys with `REFUSED_MIN` refused requests on the UTC day, whose share of refused ones is above `share`: at most
-     * `most` of them, the most often refused first, and their number.
-     */
+    /** Keys with `REFUSED_MIN` refused requests on the UTC day, more than `share` of theirs: most refused first. */
     refused(nowMs: number, share: number, most: number): Awaitable<SomeKeys<RefusedKey>>
     /** The number of keys that are not revoked, and of those used today. Fast with many keys. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>

@@ -1,7 +1,4 @@
-/**
- * Exact windows and daily counts (contract B3, B6). Pure decisions on the usage of a subject, which a `UsageTable`
- * reads and records. Independent of keys, plans and databases.
- */
+/** Exact windows and daily counts (contract B3, B6). Pure decisions, independent of keys, plans and databases. */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 
 /** The unit that limits count: a key, or a client address of `demo` or `temp_` keys. */
@@ -55,28 +52,19 @@ export type Decision =
 export interface UsageTable {
   /** Called once for each rule of a request, in their order. */
   read(subject: Subject): Usage | null
-  /**
-   * Records an admission at `atMs`, the subject's `requests`-th on that UTC day. Windows count only this admission and
-   * the `kept - 1` before it from now on.
-   */
+  /** Records the subject's `requests`-th admission of the day. Windows count only the last `kept` from now on. */
   record(subject: Subject, atMs: number, requests: number, kept: number): void
 }
 
 /** Whole seconds until an instant that is `ms` milliseconds ahead, at least 1. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
-/**
- * The instant at which a request counts: the later of the clock and the last admission. A clock that steps back
- * therefore never admits more (contract B3).
- */
+/** The instant at which a request counts. A clock that steps back never admits more (contract B3). */
 export const instantOf = ({ latestMs }: Usage, nowMs: number): number => Math.max(nowMs, latestMs)
 
 type Applied = ReturnType<typeof applyRule>
 
-/**
- * Applies one rule to a request. `counted` is the number of admissions in the window, `oldestMs` the first of them.
- * `waitMs` is measured from the clock, not from `atMs` (contract B3).
- */
+/** Applies one rule to a request. `waitMs` is measured from the clock, not from `atMs` (contract B3). */
 function applyRule(rule: LimitRule, usage: Usage, nowMs: number) {
   const { window, daily } = rule
   const { admissions } = usage
@@ -138,10 +126,7 @@ export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): Limit
   return limits
 }
 
-/**
- * Decides a request, and records it for all rules if every rule admits it. Call it inside a transaction of the store
- * behind `usage`.
- */
+/** Decides a request, and records it if every rule admits it. Call it inside a transaction of the store. */
 export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision {
   const outcomes: Applied[] = []
   let by: 'window' | 'daily' | null = null // a full window comes before a full day (contract A2)

@@ -1,7 +1,4 @@
-/**
- * Bounds how long one request waits for a store that can hang, over all its steps (contract I4). Late work continues,
- * but the request fails.
- */
+/** Bounds how long one request waits for a store that can hang, over all its steps (contract I4). */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { rejectAfter } from '../lib/clock.ts'
 

@@ -1,7 +1,4 @@
-/**
- * The two kinds of answers. An `Answer` is held in memory as a whole. A stream is too large for that: workers
- * render it while it is sent. Users know it as a long answer; `--downloads` limits the streams of a key.
- */
+/** Answers are held in memory as a whole, or streamed: workers render a stream while it is sent (contract B9). */
 
 import type { Tenant } from '../access/entitlements.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -96,10 +93,7 @@ export type AnswerStream = {
   kind: 'stream'
   /** `null` unless `stream` was called with `needsTotals`. */
   totals: Totals | null
-  /**
-   * Opens the body. It fails at the first chunk for which `isStillAllowed` is false. `onEnd` is called once,
-   * when the body ends, fails or is cancelled.
-   */
+  /** Opens the body. It fails when `isStillAllowed` is false. `onEnd` is called once, however the body ends. */
   open: (onEnd: (sent: Sent) => void, isStillAllowed?: () => boolean) => ReadableStream<Uint8Array>
   /** Ends the stream. Its body need not have been opened. */
   cancel: () => Promise<void>
@@ -107,10 +101,7 @@ export type AnswerStream = {
 
 /** Finds the answers that would block other requests. Worker threads do the work. */
 export interface AnswerStreamer {
-  /**
-   * Finds an answer: a whole one if it is small, else a stream. Waits for a slot of `tenant`.
-   * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED after waiting too long.
-   */
+  /** Finds a whole answer or a stream, which waits for a slot of `tenant`. @throws ApiError after waiting too long */
   stream(
     query: Query,
     nowMs: number,

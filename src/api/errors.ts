@@ -1,7 +1,4 @@
-/**
- * The errors of the API: codes with their HTTP status, the body (spec 2.3), and the messages for the refusals
- * of `access/` (spec 7, contract B).
- */
+/** The errors of the API: codes with their HTTP status, bodies (spec 2.3), and messages for refusals (spec 7). */
 import { type Caller, TEMP_PREFIX } from '../access/key.ts'
 import type { NetworkDecision } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'

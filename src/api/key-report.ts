@@ -60,10 +60,7 @@ export const limitsLeft = (facts: KeyFacts) => leftOf(limitsOf(facts))
 
 export type KeyReport = ReturnType<typeof reportOf<ReturnType<typeof todayOf> | null>>
 
-/**
- * The report for the owner of a valid key, with the `limits` of this client. It counts nothing. `today` is
- * `null` for `demo`, because many clients share it.
- */
+/** The report for the owner of a key. It counts nothing. `today` is `null` for `demo`, which many clients share. */
 export async function ownReport(
   { caller, label, expiresAt }: KeyRecord,
   limits: readonly LimitStatus[],

@@ -1,7 +1,4 @@
-/**
- * Parses a query string to a typed `Filter` and `Output` (spec 4.1, contract A3 and A4), within the
- * entitlements of the key. `proxies/filter.ts` has the table of filters, `OUTPUTS` here the other parameters.
- */
+/** Parses a query string to a `Filter` and an `Output` (spec 4.1, contract A3, A4), within entitlements. */
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Entitlements } from '../access/entitlements.ts'
@@ -130,10 +127,7 @@ export const invalid = (message: string): ApiError => new ApiError('INVALID_PARA
 type ParamsParser = (pairs: readonly Pair[], key?: string) => Params
 type Values = { [name: string]: string }
 
-/**
- * Creates a parser of all parameters, or of those with these `names`. It throws ApiError INVALID_PARAMETER.
- * Its message names the accepted values.
- */
+/** Creates a parser of all parameters, or of those with these `names`. It throws ApiError INVALID_PARAMETER. */
 export function createParamsParser(provider: string, names?: readonly string[]): ParamsParser {
   const all = describeParameters(provider).filter(({ name }) => names?.includes(name) ?? true)
   const byName = (some: readonly ParameterDoc[]) => new Map(some.map(each => [each.name, each]))
@@ -294,10 +288,7 @@ export function createQueryReader(provider: string) {
   const parsed = createFifoMap<string, Parsed>(PARSED_MAX)
   const isRepeated = createDoorkeeper()
 
-  /**
-   * Parses a query string. Messages must not repeat the access `key`.
-   * @throws ApiError INVALID_PARAMETER. Its message names the accepted values.
-   */
+  /** Parses a query string. Messages must not repeat the access `key`. @throws ApiError INVALID_PARAMETER */
   return function readQuery(text: string, key: string, entitlements: Entitlements): Query {
     const known = parsed.get(text)
     const query = known?.queries.get(entitlements)

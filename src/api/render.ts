@@ -1,7 +1,4 @@
-/**
- * Writes answers as text, JSON, NDJSON and CSV (spec 2.1, 2.2, 4.1; contract A5–A7): the members of a record,
- * and the document around the records. Independent of HTTP and of the store.
- */
+/** Writes answers as text, JSON, NDJSON and CSV (spec 2.1, 2.2, 4.1; contract A5–A7). */
 
 import { LRUCache } from 'lru-cache'
 import { createFifoMap } from '../lib/bounded-map.ts'
@@ -54,10 +51,7 @@ export type View = {
 /** The name of a city as a form writes it, by the id in a row. */
 type CityTexts = (id: number) => string
 export type Part = (row: Row, cityTexts: CityTexts) => string
-/**
- * One member of a record. `part` creates a function that writes `before` and the value; `before` is the
- * separator, and in JSON the name. The member is left out if `isShown` returns false.
- */
+/** One member of a record. `part` creates a function that writes `before` (separator, name in JSON) and the value. */
 export type Member = Text & {
   name: string
   /** The JSON Schema of its value, for the documentation. */
@@ -304,10 +298,7 @@ function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
   }
 }
 
-/**
- * Text whose characters are the UTF-8 bytes of `text`. Writers return such byte text, because copying it
- * (`encodeByteText`) is many times faster than encoding. ASCII does not change.
- */
+/** Text whose characters are the UTF-8 bytes of `text`. Copying it is many times faster than encoding text. */
 const toByteText = (text: string): string => Buffer.from(text).toString('latin1')
 
 /** Copies byte text to a new buffer. */
@@ -468,10 +459,7 @@ function createLineWriter(template: string, wantedTypes: number): LineWriter {
   }
 }
 
-/**
- * Writes one answer as byte text: `head`, the records with `separator` between them, and `tail`. With two
- * chunks in `head`, the time of the envelope goes between them.
- */
+/** Writes one answer as byte text. Between two chunks of `head` goes the time of the envelope. */
 export type Writer<R extends EndpointRow> = {
   head: readonly string[]
   record: (row: R) => string

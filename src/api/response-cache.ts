@@ -208,11 +208,7 @@ export function createResponseCache(
   }
 
   return {
-    /**
-     * Finds the answer to a query; `null`: no proxy matches. Returns a promise only when the streamer finds it.
-     * A stream has totals if `needsSubnets`, or for an envelope. It takes a slot of `tenantOf()`.
-     * @throws StoreError when the list cannot be read.
-     */
+    /** The answer to a query; `null`: no proxy matches. Returns a promise only when the streamer finds it. */
     find(query: Query, nowMs: number, needsSubnets: boolean, tenantOf: () => Tenant): Finding {
       const find = query.filter.sort === 'random' ? findRandom : findOrdered
       return find(query, { nowMs, needsSubnets, tenantOf })

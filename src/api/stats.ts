@@ -1,7 +1,4 @@
-/**
- * Statistics of the list, `/stats` (contract F4): parses the filters, limits clients, caches answers for
- * 15 seconds or until the list changes. Clients that ask the same at once share an answer.
- */
+/** Statistics of the list, `/stats` (contract F4): parses the filters, limits clients, caches answers. */
 import { LRUCache } from 'lru-cache'
 import { clientBucket } from '../access/entitlements.ts'
 import { wholeSeconds } from '../access/rate-limit.ts'

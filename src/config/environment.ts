@@ -1,7 +1,4 @@
-/**
- * The environment of the process. No other file reads or writes it; `settings.ts` lists the variables of settings. This
- * file imports nothing at run time, because `bootstrap.ts` loads it first.
- */
+/** The environment of the process. Imports nothing at run time, because `bootstrap.ts` loads it first. */
 import type { Manager } from '../lib/systemd.ts'
 
 export type Environment = { readonly [name: string]: string | undefined }
@@ -27,10 +24,7 @@ export const foreignEnvironment = (): Environment =>
 
 export const testClockFile = (): string | undefined => process.env[TEST_CLOCK] || undefined
 
-/**
- * The service manager that started the process (sd_notify(3), sd_watchdog_enabled(3)), or `null`.
- * It ignores a watchdog for another process, and one that is not a number of microseconds.
- */
+/** The service manager (sd_notify(3)), or `null`. It ignores a watchdog for another process. */
 export function serviceManager(env: Environment = process.env): Manager | null {
   const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: usec = '', WATCHDOG_PID: pid } = env
   if (!socket) return null

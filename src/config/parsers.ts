@@ -195,10 +195,7 @@ function originOf(given: string): string {
 /** Names of columns in statistics that are not members of a record (contract F4). */
 const COLUMNS = ['age', 'count']
 const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'
-/**
- * The name of the provider's service, in lower case with spaces instead of underscores: 1 to 40 characters, not only
- * digits, and not the name of another member of a record or a column of statistics.
- */
+/** The name of the provider's service: not only digits, and no other member of a record or column of statistics. */
 export const readServiceName = (given: string): string => {
   const name = given.toLowerCase().replaceAll('_', ' ')
   const taken = [...memberNames('').map(member => member.replaceAll('_', ' ')), ...COLUMNS]
@@ -232,10 +229,7 @@ export function requirePlanName(name: string, what: string): void {
   }
 }
 
-/**
- * A regular key that the operator chooses, too long to guess (contract B1). Rejects strings that clients cannot send,
- * and keys that look like another kind.
- */
+/** A regular key that the operator chooses, too long to guess (contract B1). */
 export const readKey = (given: string): string => {
   const usable = /^[^\s\p{Cc}]{16,256}$/u.test(given)
   const reserved = given === DEMO_KEY || given.startsWith(TEMP_PREFIX)
@@ -278,7 +272,7 @@ const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify
 /** Parameters of a database URL that name files. */
 const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
 
-/** Whether a part of the URL contains characters that should be percent-encoded. */
+/** Whether a part is not percent-encoded: messages could show the rest of a password as the host. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {
   try {
     if (decodeURIComponent(given).includes('\0')) return true
@@ -295,10 +289,7 @@ export function eachHost(url: string): string[] {
   return hosts.includes(',') ? hosts.split(',').map(host => start + host + rest) : [url]
 }
 
-/**
- * The URL of a PostgreSQL database. It may contain a password, so errors never repeat it. Rejects a URL whose password
- * is not percent-encoded: messages would show the rest of the password as the host.
- */
+/** The URL of a PostgreSQL database, one or several hosts. Errors never repeat it, because it may hold a password. */
 export function readDatabase(given: string): string {
   for (const each of eachHost(given)) requireDatabase(each)
   return given

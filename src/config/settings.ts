@@ -1,6 +1,4 @@
-/**
- * The table of options: argument, default, help and parser. Flags, environment variables and `--help` are made from it.
- */
+/** The table of options. Flags, environment variables and `--help` are made from it. */
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -378,10 +376,7 @@ export function readAs<T>(name: string, read: () => T): T {
   }
 }
 
-/**
- * Reads settings. Flags, by the name of their setting, override the environment.
- * @throws CommandError (usage) that names the flag or variable and the accepted values.
- */
+/** Reads settings. Flags, by the name of their setting, override the environment. @throws CommandError (usage) */
 export function readSettings<N extends SettingName>(
   names: readonly N[],
   flags: { readonly [flag: string]: string | boolean | undefined },

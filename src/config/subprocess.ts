@@ -103,10 +103,7 @@ export function spawnTask(
   return { ended, said: () => stderr, kill: () => kill() }
 }
 
-/**
- * Reads the task of this process from stdin. `signal` is aborted when the server ends or `own` is aborted.
- * @throws CommandError (usage) if no server has started this process.
- */
+/** Reads the task of this process from stdin. `signal` is aborted with `own`, and when the server ends. */
 export async function readTask<Task>(
   own: AbortSignal,
 ): Promise<{ task: Task; signal: AbortSignal }> {

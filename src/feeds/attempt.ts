@@ -1,7 +1,4 @@
-/**
- * One attempt at a feed: fetch the source, import it if it has changed, and save the new state. A failure
- * does not change the list (contract G1). `serve`, `fetch` and `check` all use this.
- */
+/** One attempt at a feed: fetch it, import it if it has changed, save its state (contract G1). */
 import { closeSync } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type SetTimer, timerLater } from '../lib/clock.ts'
@@ -23,10 +20,7 @@ const RETRY_AFTER_MS_MAX = HOUR_MS
 /** Adds up to 10 % at random, so that machines do not retry together. */
 const JITTER = 0.1
 
-/**
- * The delay until the next attempt, after this many failures in a row. Only `Retry-After` makes it longer than the
- * interval of the feed. `random` is from 0 up to 1.
- */
+/** The delay after this many failures in a row. Only `Retry-After` makes it longer than the interval of the feed. */
 export function delayAfterFailure(
   everyMs: number,
   failures: number,

@@ -1,7 +1,4 @@
-/**
- * Feeds marked `check`. Their rows are candidates of the checker, which adds the working ones to the list. The
- * import process of such a feed stores nothing: it prints the rows for the checker.
- */
+/** Feeds marked `check`: their rows go to the checker, which adds the working ones to the list. */
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, messageOf, nextTurn } from '../lib/errors.ts'

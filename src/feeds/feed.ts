@@ -1,7 +1,4 @@
-/**
- * A feed (contract G1): a source that the server imports on a schedule, written as one line with options. Parses and
- * writes such lines, parses header files, and masks the secrets of a source. Pure.
- */
+/** A feed (contract G1): parses and writes its line, parses header files, masks the secrets of a source. Pure. */
 import { FORMATS, type Format } from '../import/formats.ts'
 import { checkMapping } from '../import/names.ts'
 import { CommandError } from '../lib/errors.ts'
@@ -142,10 +139,7 @@ function toFeed(
   return feed
 }
 
-/**
- * The feeds in the text of `--feed` or its environment variable. Words are separated by white space, and an option
- * belongs to the source before it. @throws CommandError (usage)
- */
+/** The feeds in the text of `--feed`. An option belongs to the source before it. @throws CommandError (usage) */
 export function parseFeeds(
   text: string,
   everyMs: number,

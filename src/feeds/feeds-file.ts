@@ -1,7 +1,4 @@
-/**
- * The feeds of `--feed` and of the feeds file, which the server reads again when it changes. Also edits the text of
- * that file, and finds the problems of feeds for `doctor`.
- */
+/** The feeds of `--feed` and of the feeds file, which the server reads again when it changes. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config/settings.ts'
@@ -90,10 +87,7 @@ export function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string)
     onChange(next: typeof onChange): void {
       onChange = next
     },
-    /**
-     * Reads the file again. If it has a mistake, or applying it fails, the feeds stay as they were, and the next call
-     * tries again. `isAsked`: says the result in any case.
-     */
+    /** Reads the file again. After a failure, the feeds stay. `isAsked`: reports the result in any case. */
     async reload(isAsked = false): Promise<void> {
       const before = { text, feeds }
       try {

@@ -1,7 +1,4 @@
-/**
- * Fetches the source of a feed, unless it is unchanged since the last import. The body of a URL is stored in a
- * temporary file, still compressed. Files and directories are not copied: the import reads them in place.
- */
+/** Fetches the source of a feed, unless it is unchanged. Files and directories stay in place. */
 import { lookup } from 'node:dns/promises'
 import { closeSync, type Stats, writeFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
@@ -105,10 +102,7 @@ export async function resolveBySystem(hostname: string): Promise<readonly string
   return found.map(({ address }) => canonicalIp(address) ?? address)
 }
 
-/**
- * A URL, and the addresses to connect to. If there are none, `fetch` resolves the name. The target of a redirect has
- * addresses: they were checked, and resolving the name again could return other ones.
- */
+/** A URL, and checked addresses: resolving a name again could return others. Without, `fetch` resolves it. */
 type Target = { url: URL; addresses: readonly string[] }
 
 async function targetOf(url: URL, resolve: Resolve): Promise<Target> {
@@ -232,10 +226,7 @@ async function save({ body }: Response, fd: number, bytesMax: number): Promise<s
   return hasher.digest('hex')
 }
 
-/**
- * The files of a path: the file itself, or the files of a directory by name, except hidden files. `skipped` are its
- * other entries, such as named pipes, but not folders. @throws Error
- */
+/** The file, or the visible files of a directory by name. `skipped` are its other entries, but not folders. */
 export async function filesOf(path: string) {
   const itself = await stat(path)
   if (!itself.isDirectory()) {
@@ -318,10 +309,7 @@ async function fetchUrl(
   }
 }
 
-/**
- * Fetches the source of a feed. Returns `null` if its server says that it still has the validators `known`.
- * @throws FetchFailure
- */
+/** Fetches the source of a feed; `null` if its server says that it still has `known`. @throws FetchFailure */
 export const fetchFeed = (
   feed: Feed,
   known: Validators | null,

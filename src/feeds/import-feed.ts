@@ -1,7 +1,4 @@
-/**
- * Imports a fetched feed into the list, in one step. A server does this in a child process, which does not delay
- * requests and can be killed at any moment. After a failure the list is as it was (contract G1).
- */
+/** Imports a fetched feed into the list, in one step. After a failure the list is as it was (contract G1). */
 import { type ProcessSettings, spawnTask } from '../config/subprocess.ts'
 import type { Placing } from '../import/geoip.ts'
 import { importSources, type Source, shrinkProblem, sourceOfFile } from '../import/import.ts'
@@ -116,10 +113,7 @@ type ProcessOptions = {
   onLine?: (line: string) => Promise<void>
 }
 
-/**
- * Imports a feed in a child process, which is killed when `signal` is aborted.
- * @throws CommandError, and the reason of `signal`.
- */
+/** Imports a feed in a child process, which an aborted `signal` kills. @throws CommandError */
 export async function importFeedInChild(
   task: ProcessTask,
   fd: number | null,

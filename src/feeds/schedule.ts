@@ -1,7 +1,4 @@
-/**
- * Makes attempts at each feed, at once and then at its interval, and reports changes to the operator. An attempt
- * (`attempt.ts`) fetches the source (`fetch.ts`), imports it (`import-feed.ts`) and saves the state (`store.ts`).
- */
+/** Makes attempts at each feed, at once and then at its interval, and reports changes to the operator. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type SetTimer, timerLater, withTimeout } from '../lib/clock.ts'
 import { messageOf, untilAborted } from '../lib/errors.ts'

@@ -1,7 +1,4 @@
-/**
- * The address of a client (contract B7): the peer of the socket, or the address that trusted proxies in front of
- * the service report.
- */
+/** The address of a client (contract B7): the peer, or the address that trusted proxies report. */
 import type { BlockList } from 'node:net'
 import { canonicalIp, isInRanges } from '../lib/ip.ts'
 

@@ -1,7 +1,4 @@
-/**
- * CORS (Fetch standard): the header fields that let pages of other sites read answers, and the replies to
- * preflight requests. These carry no key and do not count.
- */
+/** CORS (Fetch standard). Preflights carry no key and do not count. */
 import type { Origins } from '../config/parsers.ts'
 import { COMMON_HEADERS, type HeaderFields, METHODS, plainText, type Reply } from './reply.ts'
 

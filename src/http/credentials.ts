@@ -1,7 +1,4 @@
-/**
- * Reads the access key of a request, from its URL (spec 5) or from the header `Authorization: Bearer`
- * (RFC 6750). `access/` decides whether the key is valid.
- */
+/** Reads the access key of a request, from its URL (spec 5) or from `Authorization: Bearer` (RFC 6750). */
 import type { Access } from '../access/access.ts'
 import type { KeyRecord } from '../access/key.ts'
 import { ApiError } from '../api/errors.ts'
@@ -40,11 +37,7 @@ export function readCredentials(url: string, headers: RequestHeaders): Credentia
 export const missing = (what: string, where = '?key=KEY or Authorization: Bearer KEY'): ApiError =>
   new ApiError('KEY_MISSING', `${what}: ${where}`)
 
-/**
- * The access key of a request, from the parameter `key` or the header `Authorization: Bearer`.
- * An empty parameter is a missing key, even beside a header (contract A3): the client has lost its key.
- * @throws ApiError KEY_MISSING; INVALID_PARAMETER when it is malformed or given twice.
- */
+/** The key in the parameter or the header. An empty parameter is a missing key, even beside a header (contract A3). */
 export function keyOf(pairs: readonly Pair[], headers: RequestHeaders): string {
   const given = pairs.filter(({ name }) => name === 'key')
   if (given.some(({ value }) => value === '')) throw missing('key is empty; send it once')
@@ -69,10 +62,7 @@ export function bearerOf(headers: RequestHeaders): string | undefined {
   return key === '' ? undefined : Buffer.from(key, 'latin1').toString('utf8')
 }
 
-/**
- * The record of a key that is valid for this client, else `null`. To a client outside the networks of a key, it is
- * unknown (contract G5); the log says whose key it is, and why it was refused.
- */
+/** The record of a valid key; `null` also for a client outside its networks (contract G5), which the log explains. */
 export function findKey(
   access: Access,
   key: string,

@@ -1,7 +1,4 @@
-/**
- * Documents: content that is the same for every client. They are compressed in advance, and have an entity tag,
- * so that a client that has the content gets a 304 (RFC 9110, 13.1.2).
- */
+/** Documents that are the same for every client: compressed in advance, with an entity tag (RFC 9110, 13.1.2). */
 import { chooseEncoding, type EncodedBodies } from '../lib/encoding.ts'
 import type { HeaderFields, Reply } from './reply.ts'
 

@@ -10,11 +10,7 @@ import { oncePerTurn } from '../lib/turn-batch.ts'
 import { METHODS } from './reply.ts'
 import { openPortSharing } from './reuse-port.ts'
 
-/**
- * Bun closes a connection after so many seconds without a request or a byte that the client reads. It checks
- * every 4 seconds, so it closes after 24 to 28. It closes an incomplete request head after 12, even if more
- * bytes drip in.
- */
+/** Idle seconds until Bun closes a connection, checked every 4. An incomplete request head gets 12. */
 const IDLE_TIMEOUT_SECONDS = 28
 /** No route of the list reads a body. Bun enforces this for methods other than GET and HEAD. */
 const REQUEST_BODY_MAX_BYTES = 1024
@@ -33,9 +29,7 @@ export type ListenOptions = {
   takesOver?: boolean
 }
 
-/**
- * Starts listening. @throws CommandError when the address cannot be bound.
- */
+/** Starts listening. @throws CommandError when the address cannot be bound. */
 export async function listen(
   service: Service,
   { listen: where, socketMode }: Settings<'listen' | 'socketMode'>,
@@ -97,10 +91,7 @@ export async function listen(
   }
 }
 
-/**
- * Whether a body comes in chunks, or is too long on a method that has none. It may never end, and Bun reads an
- * unread body as fast as it comes.
- */
+/** Whether a body may never end, on a method that has none. Bun would read it as fast as it comes. */
 const hasEndlessBody = ({ headers, method }: Request): boolean =>
   headers.get('transfer-encoding') !== null ||
   // Bun refuses long bodies of other methods.
@@ -123,10 +114,7 @@ async function ending(answer: Awaitable<Response>): Promise<Response> {
   return response
 }
 
-/**
- * The path under which a socket is bound, until it is renamed to its own. Bun removes the path it has bound when
- * it stops, and by then another server may have the socket's. @throws CommandError when the address is not free.
- */
+/** A temporary path of a socket. Bun removes this path when it stops, not the socket of its successor. */
 async function temporaryPath(where: Extract<Listen, { kind: 'unix' }>, takesOver: boolean) {
   if (Buffer.byteLength(where.path) > SOCKET_BYTES_MAX) throw cannotListen(where, TOO_LONG)
   if (!takesOver) await requireFree(where)

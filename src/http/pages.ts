@@ -1,7 +1,4 @@
-/**
- * The pages for people (contract F5, F6): their files, the OpenAPI document and the reference. Header fields
- * keep a page from running or loading content of other origins.
- */
+/** The pages for people (contract F5, F6): their files, the OpenAPI document and the reference. */
 import { FORMS } from '../api/render.ts'
 import { encode } from '../lib/encoding.ts'
 import { pathOf, queryStringOf, splitQueryString } from '../lib/query-string.ts'

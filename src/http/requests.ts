@@ -1,7 +1,4 @@
-/**
- * Every request from its arrival to the access log: id, route, reply, header fields, failures, counters.
- * `routes.ts` has the routes.
- */
+/** Every request from its arrival to the access log: id, route, reply, failures, counters. */
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
 import type { AnswerUse } from '../access/history.ts'

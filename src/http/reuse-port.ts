@@ -1,8 +1,4 @@
-/**
- * Shares a port between two listening sockets (SO_REUSEPORT, socket(7)) while a new server takes over from an old
- * one: all connections go to the new one. The port is shared only meanwhile, so that no other process can take a
- * part of the requests. Only on Linux.
- */
+/** Shares a port (SO_REUSEPORT, socket(7)) during a take-over, and gives connections to the new server. Linux only. */
 import { openLibc } from '../lib/libc.ts'
 
 const SOL_SOCKET = 1

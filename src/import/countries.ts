@@ -97,10 +97,7 @@ export function countryOfName(text: string): string | null {
   return whole ?? known.get(parts.at(-1) ?? '') ?? known.get(parts[0] ?? '') ?? null
 }
 
-/**
- * The country of a value as ISO 3166-1 alpha-2 in upper case; `''` if it is unknown, `null` if it is not understood.
- * Any two letters are a code.
- */
+/** An upper-case code of two letters; `''` if it is unknown, `null` if the text is not understood. */
 export function readCountry(text: string): string | null {
   const known = countryOfCode(text)
   if (known !== null) return known

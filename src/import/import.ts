@@ -1,7 +1,4 @@
-/**
- * Reads files into proxies, rejected rows and notes. The caller stores the proxies in a transaction, and shows
- * progress and messages.
- */
+/** Reads files into proxies, rejected rows and notes. The caller stores the proxies and shows messages. */
 import { createReadStream, type Stats } from 'node:fs'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
 import { bytesOfFile } from '../lib/files.ts'
@@ -92,10 +89,7 @@ export type Totals = {
 /** The characters between two turns of the event loop. Importing them takes about 20 ms. */
 const TURN_LENGTH = 1024 * 1024
 
-/**
- * Passes each chunk on once the rows of earlier chunks are stored. Signals arrive between turns of the event loop, and
- * reading a file takes none: this adds turns.
- */
+/** Passes a chunk on once earlier rows are stored. Adds turns of the event loop, in which signals arrive. */
 async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: AbortSignal): Chunks {
   let lengthOfTurn = 0
   for await (const chunk of chunks) {

@@ -1,7 +1,4 @@
-/**
- * Reads JSON: records in arrays, objects and envelopes at any depth, or one after another. Scans the outer structure
- * and parses each record alone, so that a large document needs only the memory of one record.
- */
+/** Reads JSON: records at any depth. It parses each record alone, so a large document needs little memory. */
 import { typeBits } from '../proxies/types.ts'
 import { addressesIn } from './address.ts'
 import { countryOfCode } from './countries.ts'

@@ -1,7 +1,4 @@
-/**
- * The names of columns and members that lists use for our fields (contract D3a). To support another name, add it to
- * `NAMES`. `values.ts` reads the values.
- */
+/** The names of columns and members that lists use for our fields (contract D3a). */
 import { memberNames } from '../api/render.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError } from '../lib/errors.ts'

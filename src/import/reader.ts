@@ -1,7 +1,4 @@
-/**
- * The base of the readers of all formats: decompresses and decodes a file, splits it into lines, and defines the rows
- * that a reader passes on.
- */
+/** The base of all readers: decompresses and decodes a file, splits it into lines, and defines rows. */
 import { Readable } from 'node:stream'
 import { CommandError, reasonOf } from '../lib/errors.ts'
 import type { Anon } from '../proxies/proxy.ts'
@@ -94,10 +91,7 @@ export async function headOf(chunks: Chunks) {
   return { head: first.join(''), isComplete, all }
 }
 
-/**
- * Calls `take` with every line, its number, counted from 1, and the reason if it cannot be used. The last line needs
- * no newline. A line longer than `RECORD_LENGTH_MAX` is cut.
- */
+/** Calls `take` with every line, its number from 1, and why it cannot be used. A line that is too long is cut. */
 export async function eachLine(
   chunks: Chunks,
   take: (line: string, number: number, broken: string | null) => void,
@@ -124,10 +118,7 @@ export async function eachLine(
 
 type Bytes = AsyncIterable<Uint8Array>
 
-/**
- * The bytes of one chunk of text. Its lines, cells and objects then stay in the cache of the processor: CSV takes 1.7
- * times as long in chunks of 512 KB.
- */
+/** The bytes of one chunk of text, which fits the cache of a processor: 512 KB take 1.7 times as long. */
 const CHUNK_BYTES = 16 * 1024
 
 const COMPRESSED = [

@@ -1,7 +1,4 @@
-/**
- * Translates a record of any list: finds its address and its fields at any depth, and returns a row under our names,
- * with values as we write them (contract D3a).
- */
+/** Translates a record of any list into a row under our names, with values as we write them (contract D3a). */
 import { LRUCache } from 'lru-cache'
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { type ProxyType, parsePort } from '../proxies/proxy.ts'
@@ -137,10 +134,7 @@ function addressesOf(leaves: readonly Leaf[]): FoundAddress[] {
   return found.filter(({ address }) => !known.has(address) && known.add(address))
 }
 
-/**
- * `record`: the object describes one proxy. `envelope`: it holds several. `empty`: it holds objects or arrays, but no
- * address.
- */
+/** `record`: one proxy. `envelope`: several. `empty`: objects or arrays without an address. */
 export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empty' | 'neither' {
   // The fast path: most records have our names.
   const isFlat = !Object.values(row).some(holdsObjects)

@@ -1,7 +1,4 @@
-/**
- * Turns one row of a file into a proxy, or into the reason why it is rejected (contract D2, D2b). Independent of file
- * formats and of stored rows. Pure.
- */
+/** Turns one row of a file into a proxy, or into the reason why it is rejected (contract D2, D2b). Pure. */
 import { parseTimecheck, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import {
@@ -210,10 +207,7 @@ function typesOf(row: RawRow, defaults: Defaults, context: Context, onUnread: On
 /** Returns a row under our names, with values as we write them. @throws BadField */
 export type Translate = (row: RawRow, defaults: Defaults, onUnread: OnUnread) => RawRow
 
-/**
- * Reads one row, after `translate` if it is given. Optional values that are not understood are passed to `onUnread`
- * and left out. Ping is rounded to milliseconds, speed to bytes a second, and works down to a percent.
- */
+/** Reads one row, after `translate`. Values that are not understood are left out, and passed to `onUnread`. */
 export function readRow(
   given: RawRow,
   defaults: Defaults,

@@ -32,10 +32,7 @@ export const readCsv: Reader = async (chunks, sink, names) => {
 const BAD_QUOTE =
   'has an open quote, or one inside a value; a row is one line, and quotes in a value are doubled'
 
-/**
- * The cells of a line (RFC 4180); `null` for an open or stray quote. A cell cannot hold a newline, because then one
- * open quote would cost all following rows.
- */
+/** The cells of a line (RFC 4180) without newlines in cells; `null` for an open or stray quote. */
 export function cellsOf(line: string, delimiter: string): string[] | null {
   if (!line.includes('"')) return line.split(delimiter)
   const cells: string[] = []
@@ -99,10 +96,7 @@ const isComment = (line: string): boolean => /^\s*#/.test(line)
 const isRule = (cells: readonly string[]): boolean => cells.every(cell => /^[\s:=+-]*$/.test(cell))
 const holdsIp = (line: string): boolean => /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/.test(line)
 
-/**
- * The table at the beginning of a text; `null` without a header. The header is the line with the most known names,
- * before the first address.
- */
+/** The table at the beginning of a text; `null` without a header: the line with the most known names. */
 export function findTable(head: string, names: Names): Table | null {
   const lines = head.split('\n', HEADER_LINES + SAMPLE_ROWS)
   const first = lines.findIndex(line => !isComment(line) && holdsIp(line))

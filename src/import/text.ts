@@ -1,7 +1,4 @@
-/**
- * Reads a line of text, or a JSON string: finds addresses anywhere in it, and the notes beside them that it
- * understands (contract D3a).
- */
+/** Reads a line of text: finds addresses, and the notes beside them that it understands (contract D3a). */
 import { addressesIn, type Found } from './address.ts'
 import { countryOfCode, countryOfFlag, countryOfName, readCountry } from './countries.ts'
 import { brokenText, eachLine, type RawRow, type Reader, TOO_LONG } from './reader.ts'

@@ -273,10 +273,7 @@ function parseOtherDate(text: string): number | null {
   return Number.isNaN(ms) ? null : ms
 }
 
-/**
- * Unix seconds of a check. A time without a zone is UTC. A relative time counts from `atMs`, and a small number is
- * seconds ago; with `null`, neither is understood.
- */
+/** Unix seconds of a check, in UTC by default. With `null`, times relative to `atMs` are not understood. */
 export function readTime(value: Value, atMs: number | null): Read<number | null> {
   const text = readText(value)
   if (text === undefined || text === '') return text === '' ? null : undefined

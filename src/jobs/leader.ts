@@ -6,10 +6,7 @@ const CHECK_EVERY_MS = SECOND_MS / 4
 /** The checks of `isLeader` between two attempts to start jobs, 5 s. */
 const RETRY_AFTER = 20
 
-/**
- * Starts jobs when `isLeader` becomes true, and stops them when it becomes false. If starting fails, it tries again
- * while `isLeader` is true.
- */
+/** Starts jobs when `isLeader` becomes true, and stops them when it becomes false. A failed start is tried again. */
 export function whileLeader(
   isLeader: () => boolean,
   start: () => Promise<readonly Job[]>,

@@ -1,9 +1,6 @@
 /** A map of the last added entries, and a filter that keeps keys out of a cache that are used only once. */
 
-/**
- * A map of the last `entriesMax` added entries. A lookup takes a third of the time of an `LRUCache`. Callers add an
- * evicted entry again when they need it.
- */
+/** A map of the last `entriesMax` added entries. A lookup takes a third of the time of an `LRUCache`. */
 export function createFifoMap<Key, Value>(entriesMax: number) {
   const map = new Map<Key, Value>()
   return {

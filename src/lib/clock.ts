@@ -1,7 +1,4 @@
-/**
- * Clocks and timers. Only this file reads a clock, besides `proxylist.now_ms()` of a shared database. All other code
- * receives a `Clock`, so that tests can set the time.
- */
+/** Clocks and timers. All other code receives a `Clock`, so that tests can set the time. */
 import { readFileSync } from 'node:fs'
 
 /** Returns the current instant in Unix milliseconds. It may step back. */

@@ -4,10 +4,7 @@ import { closest, distance } from 'fastest-levenshtein'
 /** Longer names are no misspellings, and slow to compare. */
 const NAME_LENGTH_MAX = 40
 
-/**
- * The first known name with the fewest edits (insert, delete, replace); `null` if it takes more edits than a third of
- * the length of `name`, or than one. `known` is in lower case.
- */
+/** The first name in `known` (lower case) with the fewest edits, up to a third of the length; else `null`. */
 export function nearest(name: string, known: readonly string[]): string | null {
   if (name.length > NAME_LENGTH_MAX || known.length === 0) return null
   const best = closest(name.toLowerCase(), known)

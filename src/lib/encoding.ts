@@ -32,10 +32,7 @@ const naming = (names: string): RegExp =>
 const ZSTD = naming('zstd')
 const GZIP = naming('(?:x-)?gzip|\\*')
 
-/**
- * The encoding for an Accept-Encoding header; `null` for none. Other weights than 0 do not matter. The header must name
- * zstd, because many clients that send `*` cannot read it (contract A8).
- */
+/** The encoding for Accept-Encoding. Not zstd for `*`: many clients that send it cannot read zstd (contract A8). */
 export function chooseEncoding(accept: string | null): Encoding | null {
   if (accept === null) return null
   if (ZSTD.test(accept)) return 'zstd'

@@ -16,10 +16,7 @@ export class CommandError extends Error {
   }
 }
 
-/**
- * A store failed, or cannot be used in its present state. The message is for the operator and may name files, so
- * clients never see it. Only adapters of a database throw it.
- */
+/** A store failed. The message may name files, so clients never see it. Only adapters of a database throw it. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   /** Whether the stored data is damaged. An operator has to repair it. */
@@ -34,10 +31,7 @@ export class StoreError extends Error {
   }
 }
 
-/**
- * The connection was lost, or the call timed out: the store may or may not have done the work. Do not retry the
- * call.
- */
+/** The store may or may not have done the work. Do not retry the call. */
 export class UnknownOutcome extends StoreError {}
 
 /** The message of anything thrown, for the operator. */

@@ -47,10 +47,7 @@ export function openUnnamed(dir: string): number {
   return fd
 }
 
-/**
- * The bytes of an open file. A `node:fs` stream that ends early closes the descriptor later. By then, another file or
- * connection may have the same number.
- */
+/** The bytes of an open file. A stream of `node:fs` could close the descriptor when another file has its number. */
 export async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
   for (let at = 0; ; ) {
     const chunk = Buffer.allocUnsafe(CHUNK_BYTES)

@@ -1,10 +1,7 @@
 /** Address arithmetic: canonical form, prefixes, networks, and parsing of digits. */
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 
-/**
- * The canonical form (RFC 5952) of an IPv4 or IPv6 address; `null` if the string is neither. IPv4-mapped IPv6
- * (`::ffff:1.2.3.4`) becomes IPv4; an IPv6 zone (`%eth0`) is dropped.
- */
+/** An address in canonical form (RFC 5952), IPv4-mapped IPv6 as IPv4, without zone; `null` for any other text. */
 export function canonicalIp(text: string): string | null {
   if (ipv4ToNumber(text) >= 0) return text
   const address = text.replace(/%.*$/s, '')
@@ -38,10 +35,7 @@ export function parseDigits(text: string, lengthMax: number): number {
 
 const DOT = '.'.charCodeAt(0) - ZERO
 
-/**
- * An IPv4 address as a number below 2^32; -1 unless the text is four decimal octets without leading zeros. Reads
- * character by character, because imports call it for every row.
- */
+/** An IPv4 address as a number; -1 unless it is four octets without leading zeros. Imports call it for every row. */
 export function ipv4ToNumber(text: string): number {
   let number = 0
   let octet = -1 // no digit yet

@@ -3,10 +3,7 @@
 /** The names in glibc and musl. */
 const NAMES = ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
 
-/**
- * Opens the library. It loads `bun:ffi` only on demand, because few processes need it.
- * @throws Error if that fails, for example on a system that forbids generating machine code.
- */
+/** Opens the library, with `bun:ffi` loaded on demand. @throws Error on systems that forbid machine code */
 export async function openLibc<const Symbols extends Record<string, import('bun:ffi').FFIFunction>>(
   symbols: Symbols,
 ) {

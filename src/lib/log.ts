@@ -1,7 +1,4 @@
-/**
- * The log of a server: access log lines on stdout, and sentences for the operator on stderr. The lines of one turn
- * of the event loop are one write. While nothing reads stdout, up to 1 MB of lines wait and further ones are dropped.
- */
+/** The log of a server: access log lines on stdout, one write a turn, and sentences on stderr. */
 import { stopwatch, withTimeout } from './clock.ts'
 import { codeOf } from './errors.ts'
 import { several } from './plural.ts'
@@ -13,10 +10,7 @@ export type LoggedError = { readonly code: string; readonly message: string }
 export type Log = {
   /** Whether the log writes lines. If not, callers need not build them. */
   readonly hasLines: boolean
-  /**
-   * Writes a line, without its newline, to stdout. The request and its error are for the live log of the
-   * console, never for stdout.
-   */
+  /** Writes a line to stdout. The request and its error are for the live log of the console only. */
   line(text: string, request?: { readonly url: string }, error?: LoggedError): void
   /** Writes a sentence for the operator to stderr. */
   say(sentence: string): void

@@ -1,12 +1,6 @@
-/**
- * The parameters of a query string: their patterns, and their words in errors and documents. `api/query.ts` makes
- * TypeBox strings of them. This file avoids TypeBox, because workers import it and TypeBox would be half their code.
- */
+/** The parameters of a query string, without TypeBox: workers import this file. */
 
-/**
- * `pattern` checks a parameter; `accepts` completes the sentence of an error. The documentation shows `values` (of the
- * items, if it is a `list`) or the pattern of an `item`.
- */
+/** `pattern` checks a parameter; `accepts` completes the sentence of an error; the rest is for documents. */
 export type Parameter = {
   pattern: string
   accepts: string

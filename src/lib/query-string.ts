@@ -19,10 +19,7 @@ export function queryStringOf(url: string): string {
   return mark < 0 ? '' : url.slice(mark + 1)
 }
 
-/**
- * The path of a URL, not decoded; `''` if there is none. Never throws, unlike `new URL`: Bun copies an invalid `Host`
- * into the URL of a request.
- */
+/** The path of a URL, not decoded; `''` if there is none. Never throws, even if the `Host` was invalid. */
 export function pathOf(url: string): string {
   const afterHost = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '')
   return afterHost.replace(/[?#].*$/s, '')

@@ -3,10 +3,7 @@
 /** Messages show this many characters of an unknown name, unless it is close to a known one. */
 const NAME_SHOWN_MAX = 9
 
-/**
- * An unknown name for a message: a space and the quoted name. A name that contains or resembles a key (`?key=K&K`, or a
- * key split by a raw `&`) is shortened or left out (`''`).
- */
+/** An unknown name, quoted for a message; shortened or left out if it may be a key. */
 export function shownName(name: string, key: string, isNearlyKnown: boolean): string {
   const holdsKey = (key !== '' && name.includes(key)) || /pl_|temp_/.test(name)
   if (!/^[\w.-]{1,40}$/.test(name) || holdsKey) return ''
@@ -19,10 +16,7 @@ export const withoutPassword = (text: string): string => text.replace(/:\/\/.*@/
 
 const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
-/**
- * Makes a text safe for one line of a terminal: escapes control characters, line separators and marks that reverse text,
- * as JSON does. JSON text keeps its meaning.
- */
+/** Escapes characters that change lines or the direction of text, as JSON does. */
 export const printable = (text: string): string =>
   text.replace(UNPRINTABLE, found => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`)
 

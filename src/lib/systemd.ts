@@ -1,7 +1,4 @@
-/**
- * Notifies the service manager that started the process (sd_notify(3)). libc sends the datagrams, because Bun cannot
- * send them on unix sockets. The first failure is reported; the server goes on.
- */
+/** Notifies the service manager (sd_notify(3)), by libc: Bun cannot send datagrams on unix sockets. */
 import { messageOf } from './errors.ts'
 import { openLibc } from './libc.ts'
 

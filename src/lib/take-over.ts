@@ -98,10 +98,7 @@ export type Predecessor = {
   close(): void
 }
 
-/**
- * Asks the server of this data directory and address to share the address; `null` when none runs.
- * @throws CommandError when it refuses.
- */
+/** Asks the server at this address to share it; `null` when none runs. @throws CommandError when it refuses. */
 export async function findPredecessor(dir: string, address: string): Promise<Predecessor | null> {
   const found = await openConversation(socketOf(dir, address))
   if (found === null) return null

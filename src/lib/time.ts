@@ -11,10 +11,7 @@ const TIMECHECK_OFFSET_SECONDS = 2 * 3600
 /** Whole Unix seconds of an instant in milliseconds. */
 export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 
-/**
- * The present instant for ages of checks, in whole Unix seconds. It is rounded up, because otherwise
- * `ageClock(nowMs) - checkedAt <= time` would accept checks that are up to a second too old.
- */
+/** The present instant for ages of checks. Rounded down, it would accept checks that are a second too old. */
 export const ageClock = (ms: number): number => Math.ceil(ms / SECOND_MS)
 
 /** Number of the UTC day of an instant, counted from 1970-01-01. */
@@ -53,10 +50,7 @@ const formatMinute = rememberLast(minutes =>
 )
 const TWO_DIGITS = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, '0'))
 
-/**
- * `YYYY-MM-DD HH:MM:SS` at UTC+2, from whole Unix seconds. Proxies are in the order of their checks, so most share the
- * minute of the proxy before.
- */
+/** `YYYY-MM-DD HH:MM:SS` at UTC+2, from whole Unix seconds. Neighbours mostly share the minute. */
 export function formatTimecheck(seconds: number): string {
   const minutes = Math.floor(seconds / 60)
   return `${formatMinute(minutes)}${TWO_DIGITS[seconds - minutes * 60]}`

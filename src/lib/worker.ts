@@ -10,10 +10,7 @@ const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..
 /** More descriptors than a starting thread opens. Without them, Bun ends the process. */
 const DESCRIPTORS = 24
 
-/**
- * Starts a worker; `path` is relative to `src/`. The build must name it as an entry point.
- * @throws Error when the process is out of file descriptors.
- */
+/** Starts a worker of `src/`, an entry point of the build. @throws Error when out of file descriptors */
 export function startWorker(path: string): Worker {
   requireDescriptors(DESCRIPTORS)
   return new Worker(join(SOURCE_ROOT, path))

@@ -1,10 +1,7 @@
 /** Drawing proxies at random (contract F1). */
 import { AT, type EndpointRow } from './row.ts'
 
-/**
- * All proxies that match a filter, 12 bytes each, in the order of contract A4. Checks only age while the list is
- * unchanged, so the young enough ones always come first.
- */
+/** All proxies that match a filter, in the order of contract A4: young enough ones come first. */
 export type Matches = {
   ids: Float64Array
   /** Unix seconds. */
@@ -32,11 +29,7 @@ export function countFirst(length: number, passes: (at: number) => boolean): num
   return low
 }
 
-/**
- * Draws up to `count` of the first `size` ids in random order, each draw equally likely: a Fisher–Yates shuffle that
- * stores only the moved positions.
- * @param random returns a number from 0 to less than 1
- */
+/** Draws up to `count` of the first `size` ids: a Fisher–Yates shuffle that stores only moved positions. */
 export function draw(
   ids: ArrayLike<number>,
   size: number,

@@ -1,7 +1,4 @@
-/**
- * The filters of a list (contract A4). One table validates, decodes and documents the parameters of a query, writes
- * `filters` of the envelope, builds SQL and matches rows in memory. Spec 4.1 and SQL conditions have the same order.
- */
+/** The filters of a list (contract A4): one table for validation, decoding, documentation, SQL and matching. */
 import {
   chosenOf,
   flag,

@@ -1,7 +1,4 @@
-/**
- * Masks addresses for `demo` (contract B4): IPv4 keeps its first two octets, IPv6 its /32. With `addressBits: 16`, a
- * store compares masked addresses and returns one of several proxies that look the same. This file masks the result.
- */
+/** Masks addresses for `demo` (contract B4): IPv4 keeps its first two octets, IPv6 its /32. */
 import { canonicalIp, ipv6Prefix } from '../lib/ip.ts'
 import { AT, type EndpointRow, portOf, type Row, subnetOf } from './row.ts'
 

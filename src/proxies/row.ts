@@ -1,7 +1,4 @@
-/**
- * The compact form of a proxy: a row of numbers, for storing, finding, masking and writing. A list may have a million
- * rows, so no code between a store and the text of an answer makes an object for each.
- */
+/** The compact form of a proxy: a row of numbers. Between store and answer there is no object for each. */
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { type Address, ANONS, type Proxy, SERVICE_SETS, servicesToBits } from './proxy.ts'
 

@@ -1,7 +1,4 @@
-/**
- * The document of `/stats` (contract F4). The service makes it and the page draws it: this file imports nothing, so
- * that code for browsers can import it.
- */
+/** The document of `/stats` (contract F4). It imports nothing, so that code for browsers can import it. */
 
 /**
  * `counts[i]` counts the values between `edges[i]` and `edges[i + 1]`; the end bins also count values beyond the

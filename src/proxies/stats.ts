@@ -1,7 +1,4 @@
-/**
- * Exact facets (contract F4) over a list in columns of numbers. One pass counts the rows that pass a filter, and for
- * each facet the rows that pass all other parts of the filter. Independent of storage and HTTP.
- */
+/** Exact facets (contract F4) over a list in columns of numbers, counted in one pass. */
 import { countFirst } from './draw.ts'
 import {
   type ConditionOptions,
@@ -37,10 +34,7 @@ const placeKey = (city: number, country: number): number => city * COUNTRIES + c
 /** A country is a number of 10 bits, see `Row`. */
 const COUNTRIES = 1024
 
-/**
- * Columns for a list of `rows` rows, 31 bytes each. Call `add` in the order of answers: the freshest check first,
- * then the lowest ping, then the address.
- */
+/** Columns for a list of `rows` rows, 31 bytes each. Call `add` in the order of answers. */
 export function createColumns(rows: number) {
   const columns = {
     checkedAt: new Uint32Array(rows), // in seconds, until 2106
@@ -125,10 +119,7 @@ function failuresOf(columns: Columns, filter: Filter, options: ConditionOptions)
   }
 }
 
-/**
- * Bins between `edges`; the end bins also hold values beyond the edges. With `upTo`, a value that equals an edge
- * counts in the bin below it, see `Histogram`.
- */
+/** Bins between `edges`, see `Histogram`. With `upTo`, a value that equals an edge counts below it. */
 function createBins(upTo: boolean, edges: readonly number[]) {
   // For whole numbers, `(a, b]` is `[a + 1, b + 1)`.
   const inner = Uint32Array.from(edges.slice(1, -1), edge => (upTo ? edge + 1 : edge))

@@ -8,10 +8,7 @@ import type { Breakdown, StatsRequest } from './stats.ts'
 
 export type FindOptions = {
   nowMs: number
-  /**
-   * With 16, only the first two octets and the port of an address count: the `ip` filter compares these, and only
-   * the first of several proxies that share them is found.
-   */
+  /** With 16, masked addresses count: of several proxies that share one, only the first is found. */
   addressBits: 32 | 16
 }
 
@@ -24,10 +21,7 @@ export type EmptyReason = { newestSeconds: number | null; lacking: readonly Lack
 export interface ProxyReader {
   /** A string that changes whenever the list does. */
   version(): string
-  /**
-   * The matching proxies, at most `filter.count`, in any order but `random`; `must-stream` if finding them would delay
-   * other requests.
-   */
+  /** At most `filter.count` matches, not in random order; `must-stream` if that delays other requests. */
   find(filter: Filter, options: FindOptions): Found | 'must-stream'
   /** The proxies with these ids (at most 1,000), in this order; `null` if one is gone or no longer matches. */
   findByIds(filter: Filter, options: FindOptions, ids: readonly number[]): Found | null
@@ -51,10 +45,7 @@ export type ImportCounts = { added: number; updated: number; unchanged: number; 
 
 /** An import in progress. Readers see nothing of it before `commit`. */
 export interface ImportTx {
-  /**
-   * Locks the list. Without this call, the first `add` locks, and blocks the event loop while another import has the
-   * lock. A store that locks in `commit` only connects here. Rejects with the reason of an aborted `signal`.
-   */
+  /** Locks the list, or connects. Without this call, the first `add` locks, and blocks the event loop. */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
   /** Sets `works` of a stored row, after all added rows, and keeps the time of its check. */
@@ -82,10 +73,7 @@ export interface ProxyWriter {
   begin(mode: ImportMode, onWait?: (reason?: string) => void): ImportTx
   /** A random mark. Feeds import again when it changes, see `ImportMode`. */
   importMark(): Awaitable<string>
-  /**
-   * Removes a slice of the rows that were checked more than `retainMs` before `nowMs`, or before the
-   * newest check of the list if that is earlier: a clock that runs ahead removes nothing.
-   */
+  /** Removes a slice of rows checked `retainMs` before `nowMs` or the newest check, whichever is earlier. */
   removeStale(retainMs: number, nowMs: number): Awaitable<Removal>
   /** The number of rows. Counting them may take a moment. */
   count(): Awaitable<number>

@@ -1,7 +1,4 @@
-/**
- * The types of an address as one integer. Bits 0–3: which of `TYPES` the address has. Then 11 bits per type: the minutes
- * from when a source last named it to the newest check of the address.
- */
+/** The types of an address: bits 0–3, then for each type the minutes since a source named it, in 11 bits. */
 import { type ProxyType, TYPES } from './proxy.ts'
 
 /** The bits of all types. */

@@ -1,7 +1,4 @@
-/**
- * The OpenAPI 3.1 document of the service (contract F5), for one configuration and language. It is made from
- * the tables of parameters, forms of answers, members of records and errors.
- */
+/** The OpenAPI 3.1 document of the service (contract F5), made from the tables of the API. */
 import type { Lang } from '../../proxies/proxy.ts'
 import type { StatsPart } from '../../proxies/stats.ts'
 import { ERRORS, type ErrorCode, STATUS } from '../errors.ts'

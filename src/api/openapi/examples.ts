@@ -1,7 +1,4 @@
-/**
- * The examples of the OpenAPI document. The program makes the answers of /api from `EXAMPLE_PROXIES`, as it
- * does for clients. A test compares all examples with the answers of a service.
- */
+/** The examples of the OpenAPI document. A test compares them with the answers of a service. */
 import { splitQueryString } from '../../lib/query-string.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { Proxy } from '../../proxies/proxy.ts'

@@ -1,7 +1,4 @@
-/**
- * The schemas of the OpenAPI document (spec 2.1 to 2.3, contract F3 and F4). The table of members in
- * `api/render.ts` makes the schema of a record; the table here makes the others.
- */
+/** The schemas of the OpenAPI document (spec 2.1 to 2.3, contract F3 and F4). */
 import type { Lang } from '../../proxies/proxy.ts'
 import type { StatsPart } from '../../proxies/stats.ts'
 import { ERRORS, STATUS } from '../errors.ts'
