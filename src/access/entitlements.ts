@@ -7,7 +7,6 @@ import type { Consumption } from './network-quota.ts'
 import type { Plan } from './plan.ts'
 import type { LimitRule, Subject } from './rate-limit.ts'
 
-/** How a key changes a query. */
 export type Entitlements = {
   /** Most records in an answer; `null` is unlimited. */
   countMax: number | null

@@ -7,13 +7,11 @@ export const HISTORY_DAYS = 90
 /** Seconds between two writes of the counts in memory (contract F3). */
 export const FLUSH_SECONDS = 30
 
-/** The use of a key on a UTC day, see `utcDay`. */
 export type DayUse = {
   day: number
   /** Requests admitted, without refunded ones. */
   requests: number
   records: number
-  /** Requests refused because of a limit (429). */
   refused: number
   /** Requests by hour, up to the last hour with any; empty if the hours are unknown. */
   hours: readonly number[]

@@ -6,7 +6,6 @@ export const DEMO_KEY = 'demo'
 export const TEMP_PREFIX = 'temp_'
 const REGULAR_PREFIX = 'pl_'
 
-/** The owner of a valid key. */
 export type Caller =
   | { kind: 'regular'; id: string; plan: Plan }
   | { kind: 'temp'; id: string; plan: Plan }
@@ -48,7 +47,6 @@ export type KeySummary = KeyProperties & {
   lastSeenMs: number | null
 }
 
-/** A key as an operator sees it. */
 export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
   subnetsToday: number
   /** Networks of its callers. */
@@ -57,7 +55,6 @@ export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
   oldSecretsUntil: readonly number[]
 }
 
-/** An accepted key and its end. */
 export type EndingKey = Pick<KeyProperties, 'id' | 'label'> & { expiresAt: number }
 
 /** A key with fewer refused requests needs no attention: programs are tried out. */
@@ -70,7 +67,6 @@ export type RefusedKey = Pick<KeyProperties, 'id' | 'label'> & { requests: numbe
 export const secretEnd = (overlapUntilMs: number, { expiresAt }: KeyProperties): number =>
   Math.min(overlapUntilMs, expiresAt ?? overlapUntilMs)
 
-/** Whether a key is accepted, and why not. */
 export type KeyState = 'active' | 'expired' | 'revoked' | 'off'
 
 /** The state of a key; `off`: its plan is switched off. */
@@ -92,7 +88,6 @@ export type KeyChanges = {
   expiresAt?: number | null
 }
 
-/** A stored key, for exports and backups. */
 export type StoredKey = KeyProperties & {
   /** SHA-256 of the secret. */
   hash: Uint8Array

@@ -34,7 +34,6 @@ const unknownKey = (): RuleError => new RuleError('unknown-key', 'there is no ke
 
 const FOREVER_MS = 100 * 365 * DAY_MS
 
-/** The plan of a new key by default. */
 export const STANDARD_PLAN = 'standard'
 
 /** Checks the end of a key, which must be in the future. `option` names the value in the message. */

@@ -41,7 +41,6 @@ export type NetworkDecision =
       retryAfterSeconds: number
     }
 
-/** The number of networks in each set on a day. */
 export type NetworkCounts = { readonly [S in NetworkSet]: number }
 
 type Compared = { used: number; lacking: ReadonlySet<string> }

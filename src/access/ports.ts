@@ -44,9 +44,7 @@ export interface UsageStore {
   refund(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable once it returns or resolves. */
   consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]>
-  /** Reads the usage of subjects; counts nothing. */
   peek(batch: readonly Subject[], nowMs: number): Awaitable<Used>
-  /** Reads the number of networks of a subject on a UTC day. */
   countNetworks(
     batch: readonly { subject: Subject; day: number }[],
   ): Awaitable<readonly NetworkCounts[]>
@@ -80,7 +78,6 @@ export type LoadProblem = { index: number } & (
 /** Some keys, and how many there are. */
 export type SomeKeys<K> = { keys: K[]; total: number }
 
-/** The operations of commands and the console on keys, plans and usage. */
 export interface Registry {
   usage: UsageStore
   keys: {
@@ -112,7 +109,6 @@ export interface Registry {
     load(keys: readonly StoredKey[], isTrial: boolean): Awaitable<LoadProblem[]>
   }
   plans: {
-    /** All plans, by name. */
     list(): Awaitable<Plan[]>
     /** Creates or changes a plan and returns it. The change applies to its keys at once. */
     set(changes: PlanChanges): Awaitable<Plan>

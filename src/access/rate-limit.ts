@@ -13,7 +13,6 @@ export type SubjectsOfKind = { kind: Subject['kind']; id: string | null }
  */
 export type Usage = { admissions: number[]; requests: number; latestMs: number }
 
-/** The usage of a subject without requests. */
 export const UNUSED: Usage = { admissions: [], requests: 0, latestMs: 0 }
 
 /** At most `limit` requests in every interval of `ms` milliseconds, and `daily` in a UTC day; `null` is unlimited. */
@@ -48,7 +47,6 @@ export type Decision =
   /** `retryAfterSeconds`: the whole seconds until a retry can be admitted, at least 1. */
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
-/** Reads and records usage for decisions. */
 export interface UsageTable {
   /** Called once for each rule of a request, in their order. */
   read(subject: Subject): Usage | null

@@ -11,7 +11,6 @@ import { createWriters, encodeByteText, renderChunks, type Writer } from './rend
 /** The number of records, and the distinct /16 networks among them, as 16-bit numbers (`subnetOf`). */
 export type Totals = { records: number; subnets: readonly number[] }
 
-/** One answer, ready to be sent. */
 export type Answer = Totals & {
   kind: 'answer'
   /** The body. With two chunks, the time of the envelope goes between them. */

@@ -38,7 +38,6 @@ function todayOf(use: KeyUse, nowMs: number) {
 
 type Named = Pick<ListedKey, 'id' | 'label' | 'expiresAt'> & { plan: string; state: KeyState }
 
-/** The members of F3. */
 const reportOf = <T>(
   { id, label, plan, state, expiresAt }: Named,
   limits: readonly LimitStatus[],

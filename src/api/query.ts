@@ -20,7 +20,6 @@ import { serviceNames } from '../proxies/proxy.ts'
 import { ApiError } from './errors.ts'
 import { memberNames, OUTPUT_KINDS, type Output, PLACEHOLDER_NAMES } from './render.ts'
 
-/** The parameters of a query string, typed. */
 type Params = { filter: Filter; output: Output }
 
 /** A parameter of the output. `forms`: the values of `get` that it applies to. */
@@ -243,7 +242,6 @@ function joined({ hasServices }: ParameterDoc, texts: readonly string[], provide
   return [...new Set(names.filter(name => name !== ''))].join(',')
 }
 
-/** `members`: the members of a record, in order. */
 function toOutput(values: Values, members: readonly string[]): Output {
   const fields = values.fields === undefined ? [] : chosenOf(members, values.fields)
   const output: Output = {
@@ -267,7 +265,6 @@ export type Query = {
   id: string
   filter: Filter
   output: Output
-  /** 16 masks addresses, see `proxies/mask.ts`. */
   addressBits: 32 | 16
   /** Whether the kind of key set `filter.worksMin`. */
   isWorksSet: boolean

@@ -38,7 +38,6 @@ function csvText(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** The options that change how a record looks. */
 export type View = {
   lang: Lang
   splitIp: boolean
@@ -54,9 +53,7 @@ export type Part = (row: Row, cityTexts: CityTexts) => string
 /** One member of a record. `part` creates a function that writes `before` (separator, name in JSON) and the value. */
 export type Member = Text & {
   name: string
-  /** The JSON Schema of its value, for the documentation. */
   schema: { readonly [keyword: string]: unknown }
-  /** Only `fields` shows it. */
   isExtra?: true
   isShown?: (view: View) => boolean
   part: (before: string, view: View) => Part
@@ -260,13 +257,11 @@ export const FORMS = {
 
 export const OUTPUT_KINDS = Object.keys(FORMS) as (keyof typeof FORMS)[] // the keys of the table
 
-/** How an answer is written. */
 export type Output = {
   kind: keyof typeof FORMS
   isDownload: boolean
   /** The template of a line (contract F2); `null`: `ip:port`. */
   line: string | null
-  /** `null`: all members. */
   fields: readonly string[] | null
   splitIp: boolean
   shape: 'array' | 'object'
@@ -301,7 +296,6 @@ function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
 /** Text whose characters are the UTF-8 bytes of `text`. Copying it is many times faster than encoding text. */
 const toByteText = (text: string): string => Buffer.from(text).toString('latin1')
 
-/** Copies byte text to a new buffer. */
 export const encodeByteText = (text: string): Uint8Array<ArrayBuffer> => Buffer.from(text, 'latin1')
 
 /** Most views whose record writers stay in memory. */

@@ -94,14 +94,12 @@ type CacheParts = {
   reader: ProxyReader
   /** Finds the answers that must be streamed; `null`: this list never streams. */
   streamer: AnswerStreamer | null
-  /** The name of the provider's own service. */
   provider: string
   /** The size limit in bytes; 0 turns the cache off. */
   bytesMax: number
 }
 
 type Finding = Awaitable<Answer | AnswerStream | null>
-/** How to find an answer, besides its query. */
 type FindOptions = { nowMs: number; needsSubnets: boolean; tenantOf: () => Tenant }
 
 /** The longest random answer that is drawn here. Longer ones are streamed. */
@@ -213,11 +211,9 @@ export function createResponseCache(
       const find = query.filter.sort === 'random' ? findRandom : findOrdered
       return find(query, { nowMs, needsSubnets, tenantOf })
     },
-    /** The 404 of a query that no proxy matches. */
     notFound: (query: Query, nowMs: number) =>
       notFound(query, nowMs, reader.explainEmpty(query.filter)),
     counts: entries.counts,
-    /** See `createCacheEntries`. */
     keepBody: ({ id }: Query, answer: Answer, encoding: Encoding, body: Uint8Array): void =>
       entries.keepBody(id, answer, encoding, body),
   }

@@ -18,7 +18,6 @@ const NO_FILTERS: readonly string[] = ['ip', 'port', 'sort', 'unique', 'count']
 export const parametersOf = (part: StatsPart): string[] =>
   part === 'full' ? Object.keys(FILTER_RULES).filter(name => !NO_FILTERS.includes(name)) : []
 
-/** @throws ApiError INVALID_PARAMETER. */
 function createReader(provider: string, part: StatsPart): (queryString: string) => Filter {
   const names = parametersOf(part)
   const parse = createParamsParser(provider, names)
@@ -35,7 +34,6 @@ function createReader(provider: string, part: StatsPart): (queryString: string) 
   }
 }
 
-/** Most queries of a client in a window. */
 const QUERIES_MAX = 30
 const WINDOW_MS = 10 * SECOND_MS
 /** Most clients in memory. A new client replaces the one with the oldest query. */

@@ -14,7 +14,6 @@ import { DAY_MS, parseDuration, parseDurationWithin, parseInstant } from '../lib
 export type Listen =
   | { kind: 'unix'; path: string }
   | { kind: 'tcp'; hostname: string; port: number }
-/** `null` is unlimited. */
 type Limit = number | null
 
 /** A string is not accepted. The message describes the accepted values. */
@@ -23,12 +22,10 @@ export function expect(what: string): never {
   throw new Expected(what)
 }
 
-/** Returns a parser that accepts any string but `''`. */
 export const nonEmpty =
   (what: string) =>
   (given: string): string =>
     given === '' ? expect(what) : given
-/** Accepts any text except white space alone. */
 export const readSources = (given: string): string =>
   given.trim() === '' ? expect('a URL or the path of a file or directory') : given
 /** Paths of files, one per line or separated by commas. */
@@ -37,7 +34,6 @@ export const readFiles = (given: string): string[] =>
     .split(/[\n,]/)
     .map(path => path.trim())
     .filter(path => path !== '')
-/** Returns a parser that accepts one of `choices`. */
 export const readOneOf = <const T extends readonly string[]>(choices: T, inAnyCase = false) => {
   const read = (given: string): T[number] =>
     choices.find(choice => choice === (inAnyCase ? given.toLowerCase() : given)) ??
@@ -76,7 +72,6 @@ export const readSwitch = (given: string): boolean => {
   return ON.includes(word) || (OFF.includes(word) ? false : expect('1 or 0'))
 }
 
-/** Returns a parser of integers in plain digits, from `least` to `most`. */
 export const integerFrom =
   (least: number, most: number) =>
   (given: string): number =>
@@ -157,7 +152,6 @@ export function showListen(where: Listen, scheme = 'http'): string {
   return `${scheme}://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 }
 
-/** An IPv4 or IPv6 address. */
 export const readAddress = (given: string): string =>
   isIP(given) > 0 && !given.includes('%') ? given : expect('an IPv4 or IPv6 address')
 

@@ -9,7 +9,6 @@ import { type FetchContext, FetchFailure, fetchFeed } from './fetch.ts'
 import type { FeedTask, Imported } from './import-feed.ts'
 import { type FeedState, type FeedStore, newState } from './store.ts'
 
-/** The longest time for a download, until its last byte. */
 export const FETCH_MS_MAX = MINUTE_MS
 /** The longest time for an import, including its wait for the lock of the list. */
 export const IMPORT_MS_MAX = 5 * MINUTE_MS
@@ -56,7 +55,6 @@ export function createAttempts(context: AttemptContext) {
   const running = new Map<string, Promise<FeedState>>()
   let lastImport: Promise<unknown> = Promise.resolve()
 
-  /** Calls `work` once the imports before it have ended. */
   function afterOtherImports<T>(work: () => Promise<T>): Promise<T> {
     const result = lastImport.then(work)
     lastImport = result.catch(() => {})

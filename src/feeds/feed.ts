@@ -7,16 +7,13 @@ import { DAY_MS, formatDuration, parseDurationWithin, SECOND_MS } from '../lib/t
 import { type ProxyType, TYPES } from '../proxies/proxy.ts'
 
 export type Feed = {
-  /** A hash of the source. */
   id: string
   /** A URL, or the path of a file or directory, as given. May hold secrets. */
   source: string
-  /** The source with its secrets masked. */
   shown: string
   kind: 'url' | 'path'
   type: ProxyType | undefined
   format: Format | 'auto'
-  /** The unit of pings without a unit. */
   pingUnit: (typeof PING_UNITS)[number] | undefined
   /** A list of pairs instead of a `Map`, because a feed is sent to a child process as JSON. */
   mapping: readonly (readonly [column: string, field: string])[]
@@ -60,7 +57,6 @@ function kindOf(source: string, where: string): Feed['kind'] {
 
 type Options = Omit<Feed, 'id' | 'source' | 'shown' | 'kind' | 'from'>
 
-/** Options without a value. */
 const WORDS: { [word: string]: Partial<Options> } = {
   replace: { replaces: true },
   check: { isForChecker: true },

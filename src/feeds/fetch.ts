@@ -33,7 +33,6 @@ export class FetchFailure extends CommandError {
 }
 
 export type FetchContext = {
-  /** The directory of temporary files. */
   dir: string
   userAgent: string
   clock: Clock
@@ -68,7 +67,6 @@ function toFailure(error: unknown, signal: AbortSignal): CommandError {
   return new FetchFailure(FAILURES[code] ?? `cannot be fetched (${reason})`)
 }
 
-/** The headers of a request. `own` are the headers of the operator. */
 function headersOf(
   userAgent: string,
   known: Validators | null,
@@ -147,7 +145,6 @@ async function request(
   throw failure
 }
 
-/** Requests the URL of a feed, and follows redirects. */
 async function follow(
   feed: Feed,
   known: Validators | null,
@@ -198,7 +195,6 @@ export function retryAfterMs(value: string | null, nowMs: number): number | null
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs)
 }
 
-/** @throws FetchFailure unless the status is 200. */
 function requireOk({ status, headers }: Response, nowMs: number): void {
   if (status === 200) return
   const wait = retryAfterMs(headers.get('retry-after'), nowMs)

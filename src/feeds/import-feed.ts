@@ -21,7 +21,6 @@ export type Imported = {
   /** Usable rows; with `replace`, the rows of the list after the import. */
   rows: number
   rejected: number
-  /** Why rows are missing, in one sentence. */
   missing: string
 }
 

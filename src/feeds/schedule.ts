@@ -35,7 +35,6 @@ type Schedule = {
   later?: SetTimer
 }
 
-/** Fetches one feed until it is stopped. */
 function scheduleFeed(feed: Feed, { attempts, clock, say, later = timerLater }: Schedule) {
   const controller = new AbortController()
   const { signal } = controller

@@ -22,10 +22,8 @@ export type FeedState = {
   missing: string
   /** Why the last attempt failed; `''` if it succeeded. */
   error: string
-  /** Failures in a row. */
   failures: number
   nextTryAt: number
-  /** The number of attempts, for metrics. */
   attempts: number
   validators: Validators
   /** Options, settings and the mark of the list at the last import. Another text is a reason to import again. */
@@ -78,7 +76,6 @@ export type StoredFeed = FeedState & { id: string }
 /** The states of the feeds of a data directory or a shared database. */
 export interface FeedStore {
   find(id: string): Awaitable<FeedState | null>
-  /** Sorted by source. */
   list(): Awaitable<StoredFeed[]>
   save(id: string, state: FeedState): Awaitable<void>
   /** Adds states for new feeds, due now, and removes the states of all other feeds. */

@@ -42,7 +42,6 @@ export type ApiRouteParts = {
   readQuery: QueryReader
   cache: ResponseCache
   clock: Clock
-  /** This route increments these counters. */
   admissions: AdmissionCounts
   ipOf: IpOf
 }
@@ -113,7 +112,6 @@ export function apiRoute(parts: ApiRouteParts): Route {
     }
   }
 
-  /** Counts the networks of an answer. Returns the refusal if they exceed a quota. */
   async function consumeNetworks(
     r: RequestContext,
     caller: Regular,

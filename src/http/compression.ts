@@ -12,7 +12,6 @@ export const createCompressor = (cache: Pick<ResponseCache, 'keepBody'>) => {
     if (!hasTime) cache.keepBody(query, answer, encoding, body)
     return body
   }
-  /** The compressed body of an answer. `nowMs` is the time in an envelope. */
   return (query: Query, answer: Answer, encoding: Encoding, nowMs: number): Awaitable<Uint8Array> =>
     answer[encoding] ?? make(query, answer, encoding, nowMs)
 }

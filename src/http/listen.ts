@@ -107,7 +107,6 @@ const asksToClose = ({ headers }: Request): boolean =>
  */
 const laterTurn = oncePerTurn(nextTurn)
 
-/** A response that ends its connection. */
 async function ending(answer: Awaitable<Response>): Promise<Response> {
   const response = await answer
   response.headers.set('connection', 'close')

@@ -32,7 +32,6 @@ const TYPES: { readonly [ending: string]: string } = {
   svg: 'image/svg+xml',
 }
 
-/** The names of files change with their content, except for `index.html`. */
 const FOREVER = 'public, max-age=31536000, immutable'
 
 function pageDocument({ name, ...encoded }: PageFile): Document {
@@ -78,7 +77,6 @@ export function servePage(load: Load): (request: Request) => Promise<Response | 
 }
 
 export type ReferenceParts = {
-  /** Makes the OpenAPI document, as JSON. */
   openapi: () => Promise<string>
   /** Makes the reference page, as HTML; `null`: there is none. */
   docs: ((lang: Lang) => Promise<string>) | null

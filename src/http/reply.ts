@@ -19,13 +19,11 @@ export type RequestContext = {
   readonly startMs: number
   /** The counters of its route, whose `path` is logged. */
   readonly traffic: RouteTraffic
-  /** The client's address, `null` until `IpOf` finds it. */
   ip: string | null
   /** The public id of its key, `null` while no valid key is known. */
   keyId: string | null
   /** Why a known key is refused, for the log; `''` if it is not. */
   why: string
-  /** The limits of its key; empty while they are not known. */
   limits: readonly LimitStatus[]
   /** How long it has waited for a store so far, see `access/store-timeout.ts`. */
   waitedMs: number
@@ -126,7 +124,6 @@ export type Reply = {
   etag?: string
   /** `Retry-After` of a refusal, `''` for none. */
   retryAfter?: string
-  /** Why it is a refusal. */
   error?: ApiError
 }
 
@@ -184,7 +181,6 @@ export function responseOf(
   return new Response(null, { status, headers })
 }
 
-/** The content of a body as `Response` accepts it. */
 function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array> | null {
   if (body.kind === 'stream') return body.stream
   if (body.kind !== 'whole') return null

@@ -30,12 +30,10 @@ import { createRoutes, type RouteParts } from './routes.ts'
 type HttpParts = Omit<RouteParts, 'ipOf'> & {
   clock: Clock
   log: Log
-  /** Form of error bodies. */
   errors: 'json' | 'text'
   clientIp: ClientIp
   /** Counts the records of an answer, and refusals because of a limit. */
   note: (use: AnswerUse) => void
-  /** Counts requests for the metrics. */
   counters: Counters
   /** The pages that may read answers in a browser; without it, browsers decide for themselves. */
   cors: Origins | undefined

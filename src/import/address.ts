@@ -6,7 +6,6 @@ import { parsePort } from '../proxies/proxy.ts'
 const ADDRESS =
   /(?<![\p{L}\p{N}_.]|[\d/]["'])((?:\d{1,3}\.){3}\d{1,3})(?:\s{0,9}:\s{0,9}|["'\s]{0,9}[,;|]["'\s]{0,9}|\s{1,9}port\s{0,3}[:=]?\s{0,9}|\s{1,99})(\d{1,5})(?![\p{L}\p{N}_]|\.\d|["']\d)/giu
 
-/** An address, and its position in the text. */
 export type Found = { ip: string; port: number; start: number; end: number }
 
 /** The addresses in a text, in order. An address with white space before its port only counts as the first. */

@@ -15,7 +15,6 @@ import { kindOf } from './record.ts'
 import { findTable, readCsv } from './table.ts'
 import { readTxt, withoutComment } from './text.ts'
 
-/** The formats that `--format` names. */
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
 export type Format = (typeof FORMATS)[number]
 
@@ -28,7 +27,6 @@ const readNdjson: Reader = (chunks, sink, names) =>
     else sink.row(number, row)
   })
 
-/** The most characters of YAML, which is read into memory. */
 const YAML_LENGTH_MAX = 32 * 1024 * 1024
 
 /** Converts YAML, such as the `proxies:` of Clash, to JSON. */

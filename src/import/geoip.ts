@@ -14,7 +14,6 @@ type PlaceReader = (ip: string) => Place | null
 
 /** Decoded records in memory. Neighbouring addresses share them. */
 const RECORDS_MAX = 10_000
-/** The types of databases that hold countries. */
 const KINDS = /City|Country|Enterprise/
 
 const NOWHERE: Place = { country: '', city: '', cityEn: '' }

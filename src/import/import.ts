@@ -14,7 +14,6 @@ import { createTranslators, type Translator } from './record.ts'
 import { type Defaults, readRow, rejectRow } from './row.ts'
 import { typeOfWord } from './values.ts'
 
-/** A file, or any other source of bytes. */
 export type Source = {
   /** For messages, and for the type of its rows: `socks5.txt`. */
   name: string
@@ -23,7 +22,6 @@ export type Source = {
   atMs?: number
   /** Whether it is on the internet. Then private addresses are rejected. */
   isPublic?: boolean
-  /** Whether to skip it if it is not a list. */
   isOptional?: boolean
 }
 
@@ -37,30 +35,22 @@ export const sourceOfFile = (file: string, found: Stats): Source => ({
 export type ImportOptions = {
   format: Format | 'auto'
   defaults: Omit<Defaults, 'atMs'>
-  /** Whether the first bad row ends the import. */
   strict: boolean
-  /** Whether a source without rows ends the import. */
   refuseEmpty?: boolean
-  /** The fields of columns and members with other names. */
   mapping?: Mapping | undefined
-  /** The most bytes of a source, decompressed. */
   bytesMax?: number
   /** Is awaited between two chunks of a file, so that only few rows wait to be stored. */
   drained?: (() => Promise<void>) | undefined
-  /** Aborts the import, which then throws the reason of the signal. */
   signal?: AbortSignal
 }
 
-/** Receives the events of an import. */
 export type ImportObserver = {
   /** A row was accepted. `rows`, which includes rejected ones, and `bytes` are sums over all sources. */
   progress?(rows: number, bytes: number): void
   rejected?(file: string, line: number, field: string, reason: string): void
   /** A member with an unknown name was ignored. Each name is reported once. */
   ignored?(file: string, line: number, member: string): void
-  /** A source has no rows. */
   empty?(file: string): void
-  /** An optional source is not a list. */
   refused?(file: string, reason: string): void
 }
 
@@ -75,7 +65,6 @@ export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
     : null
 
 export type Totals = {
-  /** All rows. */
   read: number
   rejected: number
   /** Rows that their source marks as dead. */
@@ -103,13 +92,10 @@ async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: Abor
   await nextTurn(signal)
 }
 
-/** The most unknown members that are reported. */
 const IGNORED_MAX = 1000
 /** The most characters of a name or value in a message. */
 const SHOWN_MAX = 40
-/** The most different sentences that are counted. */
 const COUNTED_MAX = 1000
-/** The most reasons in the sentence on missing rows. */
 const REASONS_SHOWN = 3
 /** How the key `demo` shows the end of every address. */
 const MASKED = '.0.0'
@@ -150,7 +136,6 @@ function typeOfName(name: string): ProxyType | undefined {
 function createNotes(strict: boolean) {
   const counts: Counts = new Map()
   return {
-    /** Counts a row with this note. */
     add: (sentence: string): void => count(counts, sentence),
     /** Notes a value that is not understood. A strict import rejects its row. */
     addUnread(field: string, value: unknown, accepts: string): void {

@@ -40,7 +40,6 @@ const NOT_JSON =
   'is not valid JSON; names and texts need double quotes, other values are numbers, true, false or null'
 const NO_ADDRESS = 'holds no address, a.b.c.d:port'
 
-/** The deepest nesting of lists and envelopes. */
 const DEPTH_MAX = 16
 
 /** `end`: where a value ends, or -1 if more text is needed. `brokenAt`: where the value is broken, or -1. */
@@ -128,7 +127,6 @@ function contextOfMember(name: string, value: unknown, names: Names, context: Co
 /** An open list or envelope. */
 type Frame = {
   isArray: boolean
-  /** Values for all of its records. */
   context: Context
   /** The key of the next value of an object; `null` in an array, and before a key. */
   key: string | null

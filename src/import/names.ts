@@ -94,14 +94,12 @@ const UNITS: { readonly [field: string]: RegExp } = {
   checked_at: /^(.+?)(in)?(at|utc|unix|ts|iso|time|date|seconds|secondsago)$/,
 }
 
-/** The rank of a mapped name. */
 export const MAPPED = -1
 
 export type Meaning = {
   field: string
   /** The position among the names of the field. The lowest wins. */
   rank: number
-  /** The normalised name. */
   name: string
   unit: string
 }

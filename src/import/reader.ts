@@ -12,7 +12,6 @@ export const isRecord = (value: unknown): value is RawRow =>
 
 /** Values for all rows of a list, from its envelope or its key. */
 export type Context = {
-  /** See `proxies/types.ts`. */
   types?: number | undefined
   country?: string | undefined
   anon?: Anon | '' | undefined
@@ -23,7 +22,6 @@ export type Context = {
 /** Receives rows in file order. Lines are counted from 1. */
 export type RowSink = {
   row(line: number, row: RawRow, context?: Context): void
-  /** Receives a record that cannot be used, and why. */
   bad(line: number, field: string, reason: string): void
 }
 
@@ -141,7 +139,6 @@ const UTF_16 = [
   { label: 'utf-16be', mark: [0xfe, 0xff] },
 ] as const
 
-/** The longest of these marks, in bytes. */
 const MARK_BYTES = 6
 
 async function peekBytes(bytes: Bytes) {

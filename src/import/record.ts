@@ -44,13 +44,11 @@ import {
 type Leaf = {
   meaning: Meaning | null
   value: unknown
-  /** The object that it is a member of. */
   parent: object
   depth: number
   inArray: boolean
 }
 
-/** Limits on one record. */
 const LEVELS_MAX = 8
 const LEAVES_MAX = 2000
 
@@ -101,7 +99,6 @@ type FoundAddress = {
   leaf: Leaf
   /** The text that holds the address and perhaps notes; without notes if it holds several addresses. */
   text: string
-  /** The leaf of the port, if that stands alone. */
   port: Leaf | undefined
 }
 
@@ -159,7 +156,6 @@ export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empt
 export type Translator = {
   /** `null` if all names are ours. */
   translate: Translate | null
-  /** Names of members that are not known. */
   unknown: readonly string[]
 }
 
@@ -167,7 +163,6 @@ export type Translator = {
 type Tool = {
   members: readonly string[]
   ping: PingUnit
-  /** The type of rows without one. */
   type?: ProxyType
   /** With `%`, a success rate up to 1 is a percentage too. */
   works?: '%'
@@ -241,7 +236,6 @@ function groupByField(leaves: readonly Leaf[]): Groups {
   return Map.groupBy(byRank, leaf => fieldOf(leaf) ?? IGNORED)
 }
 
-/** Translates a record, see `Translate`. */
 function toRow(
   names: Names,
   tool: Tool | undefined,

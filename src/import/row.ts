@@ -47,15 +47,12 @@ class BadField extends Error {
 export function rejectRow(field: string, reason: string): never {
   throw new BadField(field, reason)
 }
-/** Rejects a proxy of another protocol. @throws BadField */
 export const rejectOther = (protocol: string): never =>
   rejectRow('type', `is ${protocol.toLowerCase()}; only http, https, socks4 and socks5 are served`)
 /** The field of a row that its source marks as dead. The row is skipped instead of rejected. */
 export const SKIPPED = ''
 
-/** Settings for all rows of a source. */
 export type Defaults = {
-  /** The type of rows without one. */
   type: ProxyType | undefined
   /** Whether to accept a row without a known type, for the checker. */
   isTypeOptional?: boolean
@@ -63,9 +60,7 @@ export type Defaults = {
   nowMs: number
   /** Times such as "2 minutes ago" count from here. Unix milliseconds; `nowMs` if missing. */
   atMs?: number
-  /** The name of the provider's own service. */
   provider: string
-  /** The unit of pings without one. */
   pingUnit?: 's' | 'ms' | undefined
 }
 
@@ -78,7 +73,6 @@ type RowResult =
   | { kind: 'rejected'; field: string; reason: string }
   | { kind: 'skipped'; reason: string }
 
-/** The values that each optional field accepts. */
 export const ACCEPTS: { readonly [field: string]: string } = {
   ...{ type: `one of ${TYPES.join(', ')}`, types: `a list of ${TYPES.join(', ')}` },
   anon: `one of ${ANONS.join(', ')}`,

@@ -28,7 +28,6 @@ export const readCsv: Reader = async (chunks, sink, names) => {
   })
 }
 
-/** The reason for a line that `cellsOf` cannot split. */
 const BAD_QUOTE =
   'has an open quote, or one inside a value; a row is one line, and quotes in a value are doubled'
 

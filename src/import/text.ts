@@ -17,7 +17,6 @@ export const withoutComment = (line: string): string => line.replace(/#.*|\s\/\/
 
 const PLAIN = /^(?:([a-z][a-z\d]*):\/\/)?(\d[\d.]*:\d{1,5})\/?$/i
 
-/** The most characters that are read on each side of an address. */
 const NOTES_MAX = 1000
 
 /** Lines to skip: `[ProxyList]`, `strict_chain`, `-----`. */
@@ -159,7 +158,6 @@ function take(notes: Notes, field: string, value: string): '' {
   return ''
 }
 
-/** The field of a word with a meaning of its own. */
 function fieldOfWord(word: string): string | undefined {
   if (/^\d+(?:\.\d+)?(?:ms|msec|s|sec)$/i.test(word)) return 'ping'
   if (/^\d{1,3}(?:\.\d+)?%$/.test(word)) return 'works'

@@ -12,7 +12,6 @@ export const fileClock =
   () =>
     Number(readFileSync(file, 'utf8'))
 
-/** When this process started, in Unix milliseconds. */
 export const PROCESS_START_MS = performance.timeOrigin
 
 /** Starts a monotonic stopwatch; the returned function returns the milliseconds since then. */

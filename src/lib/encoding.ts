@@ -12,7 +12,6 @@ export async function compress(body: string | Uint8Array, encoding: Encoding): P
   return promisify(gzip)(body)
 }
 
-/** A text in every encoding. */
 export type EncodedBodies = {
   readonly identity: Uint8Array
   readonly gzip: Uint8Array

@@ -34,7 +34,6 @@ export class StoreError extends Error {
 /** The store may or may not have done the work. Do not retry the call. */
 export class UnknownOutcome extends StoreError {}
 
-/** The message of anything thrown, for the operator. */
 export const messageOf = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message : String(thrown)
 

@@ -15,7 +15,6 @@ export function canonicalIp(text: string): string | null {
   return isMapped ? quadOf(g6, g7) : canonical
 }
 
-/** The IPv4 address of two groups. */
 const quadOf = (high: number, low: number): string =>
   `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
 

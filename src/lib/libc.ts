@@ -1,6 +1,5 @@
 /** The C library, for calls that the runtime lacks. */
 
-/** The names in glibc and musl. */
 const NAMES = ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
 
 /** Opens the library, with `bun:ffi` loaded on demand. @throws Error on systems that forbid machine code */

@@ -27,9 +27,7 @@ type Say = (sentence: string) => void
 
 /** The longest that a stalled reader of stdout may delay the end of a server. */
 const CLOSE_MS_MAX = 2_000
-/** The most characters that wait until stdout is read. */
 const WAITING_MAX = 1024 * 1024
-/** The most repeated sentences in memory. */
 const SENTENCES_MAX = 50
 
 const CLOSED = 'stdout is closed: the access log ends here, the service goes on'

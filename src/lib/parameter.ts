@@ -41,7 +41,6 @@ export const listMatching = (item: string, accepts: string, more: Partial<Parame
 export const listOf = (values: readonly string[]): Parameter =>
   listMatching(anyOf(values), values.join(', '), { values })
 
-/** The items of a valid list. */
 export const itemsOf = (text: string): string[] => text.split(',')
 
 /** The values that a text names, in the order of `values`. */

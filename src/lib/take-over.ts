@@ -16,7 +16,6 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { CommandError, messageOf } from './errors.ts'
 
-/** A running server. */
 export type Running = {
   pid: number
   version: string
@@ -31,7 +30,6 @@ const PATH_BYTES_MAX = 107
 const LINE_MS = 5_000
 const SHARE = 'share'
 
-/** The prefix of socket names. */
 const NAME = 'serve-'
 
 /** The socket of the server that uses a data directory and serves at an address. */
@@ -65,7 +63,6 @@ async function openConversation(path: string) {
   return running === undefined ? null : { socket, next, running }
 }
 
-/** The sockets of servers in a data directory. */
 const socketsIn = (dir: string): string[] =>
   (existsSync(dir) ? readdirSync(dir) : [])
     .filter(name => name.startsWith(NAME) && name.endsWith('.sock'))
@@ -94,7 +91,6 @@ export type Predecessor = {
   ready(me: Running): void
   /** Whether it has stopped listening. */
   isGone(): boolean
-  /** Cancels the take-over. */
   close(): void
 }
 

@@ -5,7 +5,6 @@ export const MINUTE_MS = 60 * SECOND_MS
 export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
 
-/** The fixed offset of `timecheck` from UTC (spec 2.1: GMT+2). */
 const TIMECHECK_OFFSET_SECONDS = 2 * 3600
 
 /** Whole Unix seconds of an instant in milliseconds. */

@@ -53,7 +53,6 @@ export function startTasks<Input, Result>(path: string, onCrash = () => {}): Tas
   }
 }
 
-/** A task in its own worker; see `Tasks` for `end`. */
 export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void }
 
 /** Starts a worker that calls `doTask` for one task. */

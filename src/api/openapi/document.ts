@@ -8,10 +8,8 @@ import { parametersOf as statsParameters } from '../stats.ts'
 import { answerExamples } from './examples.ts'
 import { refTo, type Schema, schemasOf } from './schemas.ts'
 
-/** The settings that change the document, and its language. */
 export type DocumentOptions = {
   version: string
-  /** The name of the provider's own service. */
   provider: string
   errors: 'json' | 'text'
   stats: StatsPart | 'off'
@@ -104,7 +102,6 @@ const OF_ERROR: { readonly [status: number]: readonly (keyof typeof HEADERS)[] }
   503: [...LIMITS, 'Retry-After'],
 }
 
-/** The error responses of a path, by status. */
 function errorResponses(codes: readonly ErrorCode[], { errors, lang }: DocumentOptions) {
   const byStatus = Map.groupBy(codes, code => STATUS[code])
   const responses = [...byStatus].map(([status, codes]) => {

@@ -89,6 +89,5 @@ export const KEY_EXAMPLE = {
 const TOO_MANY = new ApiError('RATE_LIMIT_EXCEEDED', 'too many requests; retry after 5 s', {
   retryAfterSeconds: 5,
 })
-/** The body of an error. */
 export const errorExample = (form: 'json' | 'text'): unknown =>
   form === 'json' ? JSON.parse(errorBody(TOO_MANY, EXAMPLE_MS)) : `Error: ${TOO_MANY.message}`

@@ -125,7 +125,6 @@ count: count | Proxies in it. | Сколько в нём прокси.`
 
 const LINE = /^([\w-]+)(\??): (?:([^ ]+) \| )?(.+)$/
 
-/** The schema of a block. */
 function objectOf(block: string): [name: string, schema: Schema] {
   const [[name = '', , , description = ''] = [], ...members] = block
     .split('\n')
