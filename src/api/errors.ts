@@ -5,6 +5,7 @@ import type { Plan } from '../access/plan.ts'
 import type { Decision } from '../access/rate-limit.ts'
 import { createFifoMap } from '../lib/bounded-map.ts'
 import { StoreError } from '../lib/errors.ts'
+import { several } from '../lib/plural.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Text } from '../proxies/proxy.ts'
 
@@ -150,16 +151,8 @@ export function invalidKey(key: string): ApiError {
   return new ApiError(code, ERRORS[code].message)
 }
 
-const PERIODS: { readonly [seconds: number]: string } = {
-  ...{ 1: 'a second', 60: 'a minute', 3600: 'an hour', 86400: 'a day' },
-}
-
-/** The burst limit of a plan in words, such as `2 requests a minute`. */
-function burstOf({ burst }: Plan): string {
-  const { requests, seconds } = burst ?? { requests: 0, seconds: 0 }
-  const counted = requests === 1 ? '1 request' : `${requests} requests`
-  return `${counted} ${PERIODS[seconds] ?? `in ${seconds} s`}`
-}
+const burstOf = ({ burst }: Plan): string =>
+  burst === null ? '' : `${several(burst.requests, 'request')} in ${burst.seconds} s`
 
 type LimitRefusal = { code: ErrorCode; message: (plan: Plan) => string }
 const DAILY_REFUSAL: LimitRefusal = {

@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 import type { Tenant } from '../access/entitlements.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { createDoorkeeper } from '../lib/bounded-map.ts'
-import type { Encoding } from '../lib/encoding.ts'
+import { compress, type Encoding } from '../lib/encoding.ts'
 import { ageClock } from '../lib/time.ts'
 import { countFirst, draw, type Matches, matchesOf } from '../proxies/draw.ts'
 import type { ProxyReader } from '../proxies/store.ts'
@@ -15,6 +15,7 @@ import {
   type Answer,
   type AnswerStream,
   type AnswerStreamer,
+  bodyOf,
   createAnswerRenderer,
   nullIfEmpty,
   type Rendered,
@@ -163,6 +164,14 @@ export function createResponseCache(
     return stream(query, options)
   }
 
+  /** Compresses a body, and keeps it with its answer. */
+  async function compressBody({ id }: Query, answer: Answer, encoding: Encoding, nowMs: number) {
+    const body = await compress(bodyOf(answer, nowMs), encoding)
+    const hasTime = answer.chunks.length > 1 // the time between the chunks is new in each response
+    if (!hasTime) entries.keepBody(id, answer, encoding, body)
+    return body
+  }
+
   /** Draws ids from all matches, and reads their records. */
   function drawFrom(query: Query, { ids, checkedAt }: Matches, options: FindOptions): Finding {
     const { filter, addressBits } = query
@@ -214,7 +223,8 @@ export function createResponseCache(
     notFound: (query: Query, nowMs: number) =>
       notFound(query, nowMs, reader.explainEmpty(query.filter)),
     counts: entries.counts,
-    keepBody: ({ id }: Query, answer: Answer, encoding: Encoding, body: Uint8Array): void =>
-      entries.keepBody(id, answer, encoding, body),
+    /** The compressed body of an answer. `nowMs` is the time in an envelope. */
+    compressed: (query: Query, answer: Answer, encoding: Encoding, nowMs: number) =>
+      answer[encoding] ?? compressBody(query, answer, encoding, nowMs),
   }
 }

@@ -29,10 +29,14 @@ import type { Query, QueryReader } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { COMPRESS_MIN_BYTES, chooseEncoding, type Encoding } from '../lib/encoding.ts'
+import {
+  COMPRESS_MIN_BYTES,
+  chooseEncoding,
+  compressStream,
+  type Encoding,
+} from '../lib/encoding.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { AdmissionCounts } from '../metrics/traffic.ts'
-import { compressStream, createCompressor } from './compression.ts'
 import { findKey, readCredentials } from './credentials.ts'
 import { isKnown } from './etag.ts'
 import { bodyHeaders, type IpOf, type Reply, type RequestContext, type Route } from './reply.ts'
@@ -50,7 +54,6 @@ type AdmittedDecision = Extract<Decision, { kind: 'admitted' }>
 
 export function apiRoute(parts: ApiRouteParts): Route {
   const { access, readQuery, cache, clock, admissions, ipOf } = parts
-  const compress = createCompressor(cache)
 
   return async r => {
     const { key, queryString } = readCredentials(r.request.url, r.request.headers)
@@ -151,7 +154,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
       }
     }
     if (encoding === null) return reply(bodyOf(answer, clock()))
-    const content = compress(query, answer, encoding, clock())
+    const content = cache.compressed(query, answer, encoding, clock())
     return content instanceof Promise ? content.then(reply) : reply(content)
   }
 

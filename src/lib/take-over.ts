@@ -77,13 +77,6 @@ export async function findRunning(dir: string): Promise<Running[]> {
   })
 }
 
-/** Removes a socket. If this fails, the next server replaces the socket. */
-function removeSocket(path: string): void {
-  try {
-    rmSync(path, { force: true })
-  } catch {}
-}
-
 /** The old server, which shares its address and serves until `ready`. */
 export type Predecessor = {
   running: Running
@@ -128,7 +121,7 @@ type Offer = {
 export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
   const path = socketOf(dir, address)
   const own = `${path}.${process.pid}`
-  removeSocket(own) // left by a killed process with the same id
+  rmSync(own, { force: true }) // left by a killed process with the same id
   const { promise: taken, resolve: take } = Promise.withResolvers<Running>()
   let successorSocket: Socket | null = null
   let isTaken = false
@@ -174,7 +167,7 @@ export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
     close(): void {
       server.close()
       successorSocket?.destroy()
-      if (failure === null && !isTaken) removeSocket(path)
+      if (failure === null && !isTaken) rmSync(path, { force: true })
     },
   }
 }

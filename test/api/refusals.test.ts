@@ -21,7 +21,7 @@ describe('a request over a limit of a changed plan', () => {
     ],
     [
       ...(['TEMP_LIMIT_REACHED', withBurst(temp(), 9, 86_400), 'window', retry] as const),
-      `a temporary key allows 9 requests a day, for the key and for the address; ${wait}`,
+      `a temporary key allows 9 requests in 86400 s, for the key and for the address; ${wait}`,
     ],
     [
       ...(['DAILY_LIMIT_REACHED', { ...DEMO, plan: { ...DEMO.plan, daily: 9 } }] as const),

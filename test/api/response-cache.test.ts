@@ -16,7 +16,6 @@ import {
 } from '../../src/api/answer.ts'
 import type { Query } from '../../src/api/query.ts'
 import { createCacheEntries, createResponseCache } from '../../src/api/response-cache.ts'
-import { createCompressor } from '../../src/http/compression.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import type { Encoding } from '../../src/lib/encoding.ts'
 import { ANONS, type IncomingProxy, SERVICES } from '../../src/proxies/proxy.ts'
@@ -90,8 +89,8 @@ function cacheOver(list: List, parts: Parts = {}) {
     ...{ find, finds: () => finds },
     /** The calls of the streamer since the last look. */
     asked: (): string[] => asked.splice(0),
-    compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
-      createCompressor(cache)(query, answer, encoding, nowMs),
+    compress: async (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
+      cache.compressed(query, answer, encoding, nowMs),
     /** The addresses of an answer. */
     addresses: async (query: Query, nowMs = T0): Promise<string[]> =>
       textOf(await find(query, nowMs), nowMs)?.match(/\d+\.\d+\.\d+\.\d+:\d+/g) ?? [],

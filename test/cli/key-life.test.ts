@@ -235,7 +235,7 @@ test('plans set changes demo and temp on a running server, or switches them off'
   expect(await demo()).toBe('429 DAILY_LIMIT_REACHED')
   await stdoutOf(run('plans set demo --burst 2/24h'))
   const { text } = await service.request('/api?key=demo', from('198.51.100.3'))
-  expect(text).toContain('the demo key allows 2 requests a day; retry after 86400 s')
+  expect(text).toContain('the demo key allows 2 requests in 86400 s; retry after 86400 s')
   await stdoutOf(run('plans set demo --enabled off'))
   expect([await demo(), await askWith(key)]).toEqual(['403 INVALID_KEY', FOUND])
   await stdoutOf(run('plans set temp --enabled off'))
