@@ -6,8 +6,14 @@ import type { CurrentFeeds } from './feeds/feeds-file.ts'
 import { fetchFeeds } from './feeds/schedule.ts'
 import { createAlerts } from './jobs/alerts.ts'
 import { whileLeader } from './jobs/leader.ts'
-import { pruneUsage, retainProxies } from './jobs/retention.ts'
-import { isTrue, type Job, repeat, repeatInSlices, reportTo } from './jobs/runner.ts'
+import {
+  isTrue,
+  type Job,
+  type OnFailure,
+  repeat,
+  repeatInSlices,
+  reportTo,
+} from './jobs/runner.ts'
 import { keepSampleFresh } from './jobs/sample.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
@@ -18,6 +24,11 @@ import type { ProxyWriter } from './proxies/store.ts'
 import type { Served } from './stores.ts'
 
 const ALERTS_EVERY_MS = 10 * SECOND_MS
+/** A starting server handles requests first. */
+const FIRST_PRUNE_MS = 10 * SECOND_MS
+
+const pruneUsage = ({ registry, clock }: Serving, onFailure: OnFailure): Job =>
+  repeatInSlices(() => registry.usage.prune(clock()), MINUTE_MS, onFailure, FIRST_PRUNE_MS)
 
 /** The parts of a server that jobs use. */
 type Serving = Served & {
@@ -52,7 +63,7 @@ export async function startJobs(serving: Serving): Promise<Job[]> {
     return true
   }, onFailure)
   // Each server prunes the usage that it has in memory.
-  const jobs = [repeat(tick, SECOND_MS), pruneUsage(registry.usage, clock, onFailure)]
+  const jobs = [repeat(tick, SECOND_MS), pruneUsage(serving, onFailure)]
   if (list.kind !== 'sample') return [...jobs, ...sharedJobs(list)]
   return [...jobs, await keepSampleFresh(list.list, clock)]
 }
@@ -62,17 +73,17 @@ async function startSharedJobs(
   serving: Serving,
   list: Pick<ProxyWriter, 'removeStale' | 'count'>,
 ): Promise<Job[]> {
-  const { settings, clock, log, registry, node } = serving
+  const { settings, clock, log, node } = serving
   const onFailure = reportTo(log)
   const feeds = await startFeeds(serving)
-  const shared = [retainProxies(list, settings.retain, clock, onFailure), feeds]
+  const retain = async () => (await list.removeStale(settings.retain, clock())).mayRemain
+  const shared = [repeatInSlices(retain, MINUTE_MS, onFailure), feeds]
   if (node === null) return shared
   const prune = async (): Promise<boolean> => {
     await node.prune()
     return false
   }
-  const pruneAll = pruneUsage(registry.usage, clock, onFailure)
-  return [...shared, pruneAll, repeatInSlices(prune, MINUTE_MS, onFailure)]
+  return [...shared, pruneUsage(serving, onFailure), repeatInSlices(prune, MINUTE_MS, onFailure)]
 }
 
 async function startFeeds({ feeds, attempts, openFeedStore, clock, log }: Serving): Promise<Job> {

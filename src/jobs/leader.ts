@@ -36,18 +36,15 @@ export function whileLeader(
     }
   }
 
-  function hasLock(): boolean {
-    try {
-      return isLeader()
-    } catch (failure) {
-      onFailure(failure)
-      return false
-    }
-  }
-
   function check(): void {
     if (isStarting) return
-    if (!hasLock()) {
+    let isHeld = false
+    try {
+      isHeld = isLeader()
+    } catch (failure) {
+      onFailure(failure)
+    }
+    if (!isHeld) {
       stopJobs()
       checksToWait = 0
     } else if (checksToWait > 0) checksToWait -= 1

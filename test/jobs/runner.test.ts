@@ -1,15 +1,9 @@
-/**
- * Jobs in the background, with timers moved by hand: when work is called, called again and not called
- * any more, and what retention asks of the stores.
- */
+/** Jobs in the background, with timers moved by hand: when work is called, and called no more. */
 import { afterEach, beforeEach, describe, expect, jest, test } from 'bun:test'
-import { pruneUsage, retainProxies } from '../../src/jobs/retention.ts'
 import { type Job, repeat, repeatInSlices } from '../../src/jobs/runner.ts'
 import type { Awaitable } from '../../src/lib/awaitable.ts'
 import { StoreError } from '../../src/lib/errors.ts'
-import { DAY_MS, MINUTE_MS } from '../../src/lib/time.ts'
-import type { Removal } from '../../src/proxies/store.ts'
-import { T0 } from '../support/fixtures.ts'
+import { MINUTE_MS } from '../../src/lib/time.ts'
 
 const EVERY_MS = MINUTE_MS
 
@@ -45,7 +39,6 @@ function workOf(kind: (typeof KINDS)[number], ...outcomes: readonly Outcome[]) {
     work: (): Awaitable<boolean> => (kind === 'at once' ? give() : Promise.resolve().then(give)),
   }
 }
-/** When usage is pruned first. */
 const FIRST_MS = 10_000
 /** What was reported as a failure that no supervisor reports. */
 const reported: unknown[] = []
@@ -97,42 +90,14 @@ describe.each(KINDS)('work in slices that answers %s', kind => {
   })
 })
 
-describe('retention', () => {
-  const RETAIN_MS = 7 * DAY_MS
-
-  test('removes proxies by the clock of each call, in slices', async () => {
-    let nowMs = T0
-    const orders: number[][] = []
-    const list = {
-      removeStale: (retainMs: number, atMs: number): Removal => {
-        const mayRemain = orders.push([retainMs, atMs]) === 1
-        return { removed: 1, mayRemain }
-      },
-    }
-    const job = retainProxies(list, RETAIN_MS, () => nowMs, report)
-    nowMs += 1
-    await pass(1)
-    nowMs += EVERY_MS
-    await pass(EVERY_MS)
-    expect(orders).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS].map(atMs => [RETAIN_MS, atMs]))
-    job.stop()
-  })
-
-  test('prunes usage by the clock of each call, in slices', async () => {
-    let nowMs = T0
-    const instants: number[] = []
-    const usage = { prune: async (atMs: number) => instants.push(atMs) === 1 }
-    const job = pruneUsage(usage, () => nowMs, report)
-    await settled()
-    expect(instants).toEqual([]) // a start has to answer requests first
-    await pass(FIRST_MS)
-    nowMs += 1
-    await pass(1)
-    nowMs += EVERY_MS
-    await pass(EVERY_MS - FIRST_MS)
-    expect(instants).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS])
-    job.stop()
-  })
+test('work may begin later', async () => {
+  let calls = 0
+  const job = repeatInSlices(() => calls++ < 0, EVERY_MS, report, FIRST_MS)
+  await pass(FIRST_MS - 1)
+  expect(calls).toBe(0)
+  await pass(1)
+  expect(calls).toBe(1)
+  job.stop()
 })
 
 test('a failure of a store is left to its supervisor; any other is reported', async () => {
