@@ -28,7 +28,6 @@ export function createObserver(totalBytes: number, hasLines: boolean, elapsedMs 
     say(sentence)
   }
   let rejected = 0
-  const ignored: string[] = []
   return {
     say: tell,
     progress(rows, bytes) {
@@ -42,12 +41,12 @@ export function createObserver(totalBytes: number, hasLines: boolean, elapsedMs 
       rejected += 1
       if (rejected <= NAMED_MAX) tell(`${file}:${line}: ${field} ${reason}`)
     },
-    ignored: (_file, _line, member) => ignored.push(member),
     empty: file => tell(`${file}: note: no row was found`),
     close(totals?: Totals) {
       progress.clear()
       if (rejected > NAMED_MAX) say(`… and ${rejected - NAMED_MAX} more rejected rows`)
-      const notes = [...(totals?.notes ?? [])]
+      const { notes: read = [], ignored = [] } = totals ?? {}
+      const notes = [...read]
       if (ignored.length > 0) notes.push(`fields that are not read: ${listed(ignored)}`)
       for (const note of notes.slice(0, NAMED_MAX)) say(`note: ${note}`)
       if (notes.length > NAMED_MAX) say(`… and ${notes.length - NAMED_MAX} more notes`)

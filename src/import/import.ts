@@ -48,8 +48,6 @@ export type ImportObserver = {
   /** A row was accepted. `rows`, which includes rejected ones, and `bytes` are sums over all sources. */
   progress?(rows: number, bytes: number): void
   rejected?(file: string, line: number, field: string, reason: string): void
-  /** A member with an unknown name was ignored. Each name is reported once. */
-  ignored?(file: string, line: number, member: string): void
   empty?(file: string): void
   refused?(file: string, reason: string): void
 }
@@ -73,6 +71,8 @@ export type Totals = {
   missing: string | null
   /** Sentences on values that were not understood, and on types from file names. */
   notes: readonly string[]
+  /** The names of members that are not known. */
+  ignored: readonly string[]
 }
 
 /** The characters between two turns of the event loop. Importing them takes about 20 ms. */
@@ -215,18 +215,12 @@ export async function importSources(
       observer.progress?.(totals.read, bytes)
     }
 
-    function ignore(line: number, members: readonly string[]): void {
-      for (const member of members) {
-        if (ignored.has(member) || ignored.size === IGNORED_MAX) continue
-        observer.ignored?.(name, line, member)
-        ignored.add(member)
-      }
-    }
-
     const sink: RowSink = {
       row(line, row, context) {
         const current = translatorOf(row)
-        if (current !== translator) ignore(line, current.unknown)
+        if (current !== translator && ignored.size < IGNORED_MAX) {
+          for (const member of current.unknown) ignored.add(member)
+        }
         translator = current
         const result = readRow(row, defaults, context, current.translate, notes.addUnread)
         if (result.kind === 'good') accept(line, result.proxy, result.isTypeAssumed)
@@ -288,5 +282,5 @@ export async function importSources(
   if (totals.read > 0) names.requireUsed()
   const lost = totals.rejected + totals.skipped
   const missing = missingSentence(totals.read, lost, reasons)
-  return { ...totals, missing, notes: notes.sentences() }
+  return { ...totals, missing, notes: notes.sentences(), ignored: [...ignored] }
 }

@@ -443,7 +443,14 @@ describe('the importer understands', () => {
       '[{"ip":"192.0.2.1:80","country":"ZZ","city":"-","anon":"N/A"}]',
       HTTP,
     )
-    expect(totals).toEqual({ read: 1, rejected: 0, skipped: 0, missing: null, notes: [] })
+    expect(totals).toEqual({
+      read: 1,
+      rejected: 0,
+      skipped: 0,
+      missing: null,
+      notes: [],
+      ignored: [],
+    })
   })
 })
 

@@ -24,7 +24,6 @@ type Report = readonly [file: string, line: number, field: string, reason: strin
 export type Imported = {
   proxies: IncomingProxy[]
   rejected: Report[]
-  ignored: [file: string, line: number, member: string][]
   totals: Totals
   progress: (readonly [rows: number, bytes: number])[]
   empty: string[]
@@ -36,7 +35,6 @@ export async function imported(
 ): Promise<Imported> {
   const proxies: IncomingProxy[] = []
   const rejected: Report[] = []
-  const ignored: Imported['ignored'] = []
   const progress: Imported['progress'] = []
   const empty: string[] = []
   const totals = await importSources(
@@ -46,9 +44,8 @@ export async function imported(
     {
       progress: (...now) => progress.push(now),
       rejected: (...report) => rejected.push(report),
-      ignored: (...note) => ignored.push(note),
       empty: file => empty.push(file),
     },
   )
-  return { proxies, rejected, ignored, totals, progress, empty }
+  return { proxies, rejected, totals, progress, empty }
 }

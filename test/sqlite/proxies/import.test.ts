@@ -139,7 +139,7 @@ async function withImported(text: string, use: (list: List) => void | Promise<vo
     const refuse = (...what: unknown[]): never => {
       throw new Error(`not taken whole: ${what.join(' ')}`)
     }
-    await importSources(
+    const { ignored } = await importSources(
       [{ name: 'export', bytes: bytes() }],
       {
         format: 'auto',
@@ -147,8 +147,9 @@ async function withImported(text: string, use: (list: List) => void | Promise<vo
         strict: true,
       },
       importTx.add,
-      { progress: () => {}, rejected: refuse, ignored: refuse },
+      { progress: () => {}, rejected: refuse },
     )
+    expect(ignored).toEqual([])
     importTx.commit()
     await use(list)
   } finally {
