@@ -9,9 +9,8 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
-import { SECOND_MS } from '../lib/time.ts'
+import { formatInstant, SECOND_MS } from '../lib/time.ts'
 import type { Counters, RouteTraffic } from '../metrics/traffic.ts'
-import { createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { createCors } from './cors.ts'
 import type { Service } from './listen.ts'
@@ -47,7 +46,6 @@ export function createHttpApp(parts: HttpParts): Service {
   const { clock, log, errors, note, clientIp, counters } = parts
   const cors = parts.cors === undefined ? null : createCors(parts.cors)
   const elapsedMs = stopwatch()
-  const logRequest = createAccessLog(log, elapsedMs)
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
   /** Answers a request. A failure in it, also while the reply is made, is a 500. */
@@ -123,8 +121,8 @@ export function createHttpApp(parts: HttpParts): Service {
   }
 
   function finish(r: RequestContext, reply: Reply, sent: Sent): void {
-    logRequest(r, reply, sent)
     const { keyId, nowMs } = r
+    if (log.hasLines) log.line(accessLine(r, reply, sent, elapsedMs()), r.request, reply.error)
     if (keyId === null) return
     note({ keyId, records: sent.records, refused: reply.status === 429 ? 1 : 0, nowMs })
   }
@@ -167,6 +165,24 @@ export function createHttpApp(parts: HttpParts): Service {
 
 function isGetApi({ method, url }: Request): boolean {
   return method === 'GET' && url.startsWith('/api?', url.indexOf('/', 'https://'.length))
+}
+
+/** A line of the access log, in JSON, without query string, header fields or keys. */
+function accessLine(
+  { id, traffic, request, nowMs, keyId, ip, startMs, why }: RequestContext,
+  { status }: Reply,
+  { records, bytes, isTruncated }: Sent,
+  elapsedMs: number,
+): string {
+  const ms = Math.round((elapsedMs - startMs) * 1000) / 1000
+  // No value needs escaping: they are addresses, methods, or made by this program.
+  return (
+    `{"time":"${formatInstant(nowMs)}","id":"${id}","method":"${request.method}","path":"${traffic.path}",` +
+    `"status":${status},"key":${keyId === null ? 'null' : `"${keyId}"`},` +
+    `"records":${records},"bytes":${bytes},"ms":${ms},"client":"${ip ?? ''}"` +
+    (why === '' ? '' : `,"why":"${why}"`) +
+    (isTruncated ? ',"truncated":true}' : '}')
+  )
 }
 
 /** An internal failure, for the operator: its message when it was expected, else its stack. */

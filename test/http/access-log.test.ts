@@ -1,4 +1,4 @@
-/** The access log (src/http/access-log.ts): the line of a request, and that it is written once. */
+/** The access log: the line of a request, and that it is written once. */
 import { afterAll, expect, test } from 'bun:test'
 import type { AnswerStream, Sent } from '../../src/api/answer.ts'
 import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
