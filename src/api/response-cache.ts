@@ -1,8 +1,4 @@
-/**
- * The response cache. An answer is valid until the list changes or the oldest row of the answer exceeds `time`. If the
- * clock steps back, the entry is not used. So there is no time to live to tune.
- * For random order (contract F1), the cache holds all matches, and each request draws from them.
- */
+/** The response cache. An entry is valid until the list changes, or until its oldest row is older than `time`. */
 import { LRUCache } from 'lru-cache'
 import type { Tenant } from '../access/entitlements.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -108,10 +104,7 @@ const DRAWN_MAX = 1_000
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
-/**
- * Creates an empty cache. On a miss, `reader` or `streamer` finds the answer. The cache stores an answer when
- * `isRepeated` has seen its query before: many are never sent again, and storing them costs 5 % of a request.
- */
+/** Creates an empty cache. It stores answers at their second request: storing costs 5 % of the first one. */
 export function createResponseCache(
   { reader, streamer, provider, bytesMax }: CacheParts,
   isRepeated = createDoorkeeper(),

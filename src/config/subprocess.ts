@@ -1,8 +1,4 @@
-/**
- * Child processes of a server, which run this program. A child does not delay requests, frees its memory when it ends,
- * and can be killed at any time. It reads its task as a line of JSON from stdin, because tasks contain secrets, and other
- * users may see command lines.
- */
+/** Child processes of a server. Tasks come as JSON from stdin, because other users may see command lines. */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { foreignEnvironment, successorEnvironment } from './environment.ts'

@@ -31,10 +31,7 @@ export function candidateImport(write: (line: string) => Promise<void>): ImportT
   }
 }
 
-/**
- * The part of an `AttemptContext` that passes the rows of feeds marked `check` to `take`. The first attempt of a process imports
- * a feed even if it is unchanged, because the checker may have removed its rows.
- */
+/** Passes rows of feeds marked `check` to `take`. The first attempt always imports: the checker may lack rows. */
 export function candidateAttempts(
   take: (rows: readonly CandidateRow[]) => Awaitable<unknown>,
   settings: ProcessSettings,

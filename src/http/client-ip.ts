@@ -18,11 +18,7 @@ function entryIp(entry: string): string | null {
 
 export type ClientIp = ReturnType<typeof createClientIp>
 
-/**
- * Returns a function from the peer's address and the X-Forwarded-For header to the client's canonical address:
- * the right-most address that is not trusted. A malformed entry ends the search. The peer is `''` if it cannot be
- * read, and `null` on a unix socket, which is trusted, because its mode decides who connects.
- */
+/** Finds the right-most untrusted address. A peer is `''` if unreadable, and `null` on a unix socket: trusted. */
 export function createClientIp(trusted: BlockList | undefined) {
   const isTrusted = (ip: string): boolean => trusted !== undefined && isInRanges(trusted, ip)
 

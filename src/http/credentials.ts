@@ -16,11 +16,7 @@ const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
 /** Whether a query string may hold another key, perhaps with its name percent-encoded. */
 const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
-/**
- * Reads the credentials of a request. Removes a plain key from the query string, so that keys share parsed
- * queries. A cache by URL would not help: with thousands of keys, a lookup takes longer than parsing.
- * @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice.
- */
+/** Reads the credentials of a request. Removes a plain key, so that keys share parsed queries. @throws ApiError */
 export function readCredentials(url: string, headers: RequestHeaders): Credentials {
   const authorization = headers.get('authorization')
   const text = queryStringOf(url)

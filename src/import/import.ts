@@ -151,12 +151,7 @@ function createNotes(strict: boolean) {
   }
 }
 
-/**
- * Reads all sources and passes every good row to `add`. Bad rows are reported and skipped. After an error, the caller
- * must undo what `add` did.
- * @throws CommandError if a source is not a list or has no good row, if no row has a mapped column, or with `strict`
- *   at the first bad row.
- */
+/** Passes every good row to `add`. After an error, the caller must undo that. @throws CommandError */
 export async function importSources(
   sources: readonly Source[],
   options: ImportOptions,

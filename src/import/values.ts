@@ -1,7 +1,4 @@
-/**
- * Reads the values of a row as lists write them (contract D2, D3a). Each function returns the value, `''` or `null` if
- * it is unknown, and `undefined` if it is not understood. Pure.
- */
+/** Reads values of lists (contract D3a): `''` or `null` if unknown, `undefined` if not understood. Pure. */
 import { canonicalIp, parseDigits } from '../lib/ip.ts'
 import { INTEGER_MAX } from '../lib/parameter.ts'
 import { isPrintable } from '../lib/redact.ts'

@@ -1,7 +1,4 @@
-/**
- * Alerts (contract G3b): a POST to a URL of the operator when a reason for attention begins, and when it ends. A
- * reason must hold for a minute, so that a short one says nothing. Nothing is queued: after three tries, an alert is lost.
- */
+/** Alerts (contract G3b): a POST when a reason for attention has held for a minute, and when it is over. */
 import type { Clock } from '../lib/clock.ts'
 import { codeOf } from '../lib/errors.ts'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'

@@ -19,10 +19,7 @@ export function repeat(work: () => void, everyMs: number): Job {
   return { stop: () => clearInterval(timer) }
 }
 
-/**
- * Calls `work` now, or after `firstMs`, and then every `everyMs`. If it returns true (more remains), calls it again in
- * a later turn of the event loop. A failure ends this series of calls, see `isTrue`.
- */
+/** Calls `work` now, or after `firstMs`, then every `everyMs`, and in a later turn while it returns true. */
 export function repeatInSlices(
   work: () => Awaitable<boolean>,
   everyMs: number,

@@ -18,11 +18,8 @@ const BUCKETS = 32_768
 const WAYS = 4
 
 /**
- * A doorkeeper (TinyLFU) returns whether it was recently called with `key`. The cache behind it stores a key the second
- * time: a key that is used once costs no memory, and evicts no key that is used often.
- *
- * It stores the hash of a key in a bucket, until four later keys of the bucket evict it. With one place per bucket, two
- * alternating keys would evict each other forever. A key with the same hash passes at once, which is harmless.
+ * Returns whether a key was used recently (TinyLFU). A cache that stores a key the second time has room for repeated
+ * ones. A key with the same hash passes at once, which is harmless. With one place per bucket, two keys could alternate.
  */
 export function createDoorkeeper(): (key: string) => boolean {
   const hashes = new Uint32Array(BUCKETS * WAYS)

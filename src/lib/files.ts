@@ -1,7 +1,4 @@
-/**
- * Reads files that users name. They must be regular files: opening a named pipe waits for a writer, and reading a device
- * may never end. Reads are asynchronous, because a network mount may hang. Also makes files without a name, for uploads.
- */
+/** Reads regular files, because pipes and devices may never end. Asynchronous, because a network mount may hang. */
 import { constants, openSync, readSync, type Stats, unlinkSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * A new server takes over from a running one without a failed request (contract G6). They talk over a socket in the data
- * directory, named after the address, so both need the same user and data. Each message is a line of JSON:
+ * A new server takes over from a running one (contract G6). They talk over a socket in the data directory, named after
+ * the address. Each message is a line of JSON:
  *
  * 1. old server: its `Running`
  * 2. new server: `"share"`

@@ -1,11 +1,7 @@
 /** Shares work and values within one turn of the event loop. */
 import type { Awaitable } from './awaitable.ts'
 
-/**
- * Returns a function that queues an item and resolves to its result. `work` receives all items of one turn of the event
- * loop in order of arrival, and returns one result per item. One batch is in flight at a time: later items form the next
- * batch. If `work` fails, all items of the batch fail.
- */
+/** Queues items: `work` gets all of one turn, and returns a result for each. One batch is in flight at a time. */
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[]) => Awaitable<readonly Result[]>,
 ): (item: Item) => Promise<Result> {

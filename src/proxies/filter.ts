@@ -156,10 +156,7 @@ export type ParameterRule = Text & {
   default?: unknown
 }
 
-/**
- * One filter. `field` is its member of `Filter`, of type `V`. `schema` checks the text of the parameter, then `decode`
- * reads it. `services` are the names of the services; a setting names the provider's.
- */
+/** One filter. `schema` checks the text of the parameter, then `decode` reads it. `services` are names of services. */
 type Rule<Field extends string, V> = ParameterRule & {
   field: Field
   /** The value without the parameter: no condition, or the default. */
