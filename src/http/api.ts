@@ -29,12 +29,7 @@ import type { Query, QueryReader } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import {
-  COMPRESS_MIN_BYTES,
-  chooseEncoding,
-  compressStream,
-  type Encoding,
-} from '../lib/encoding.ts'
+import { COMPRESS_MIN_BYTES, chooseEncoding, type Encoding } from '../lib/encoding.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { AdmissionCounts } from '../metrics/traffic.ts'
 import { findKey, readCredentials } from './credentials.ts'
@@ -200,3 +195,8 @@ const UNKNOWN_ENTITLEMENTS: Entitlements = {
   addressBits: 16,
   streamsMax: null,
 }
+
+export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
+  body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
+/** `CompressionStream` is typed for any kind of buffer. We write byte arrays only. */
+type TransformPair = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> }
