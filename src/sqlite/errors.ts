@@ -1,21 +1,8 @@
 /** The failures of SQLite: their kinds, meanings, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
-import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import { CHECKS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
-
-const EXPLANATIONS: { [code: string]: string } = {
-  SQLITE_NOTADB: 'is not a database',
-  SQLITE_CORRUPT: 'is damaged',
-  SQLITE_CANTOPEN: 'cannot be opened or created (is the directory writable?)',
-  SQLITE_READONLY: 'cannot be written (read-only file or directory)',
-  SQLITE_PERM: 'cannot be opened (permission denied)',
-  SQLITE_BUSY: 'is locked by another process',
-  SQLITE_FULL:
-    'cannot be written (the disk is full: no space or inodes; or that of temporary files, TMPDIR)',
-  SQLITE_IOERR: 'cannot be read or written (input/output error, or ulimit -f)',
-}
 
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/
 
@@ -26,7 +13,6 @@ const REMEDIES: { readonly [name: string]: string } = {
   [FEEDS_FILE]: 'remove it: each feed is then fetched in full once',
   [CHECKS_FILE]: 'remove it: the checker then begins with the list and its files',
 }
-const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
 
 const withRemedy = (file: string, what: string): string =>
   `${file} ${what}; ${REMEDIES[basename(file)] ?? RESTORE}`
@@ -34,8 +20,8 @@ const withRemedy = (file: string, what: string): string =>
 export const damagedBy = (file: string, damage: string): StoreError =>
   new StoreError(withRemedy(file, `is damaged: ${damage}`), { isDamage: true })
 
-/** After these, close and reopen the connection. */
-const CLOSING = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
+/** After these, close and reopen the connection. On a full disk, requests then fail without an attempt to write. */
+const CLOSING = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY|FULL)/
 /** When opening, these need an operator. While a database is open, `CLOSING` decides. */
 const FOR_OPERATOR = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
@@ -60,36 +46,8 @@ export const closesConnection = (error: unknown): boolean =>
 export const needsOperator = (error: unknown): boolean =>
   !isDatabaseError(error) || FOR_OPERATOR.test(codeOf(error))
 
-/** With less, SQLite cannot create the files that it keeps next to a database. */
-const ROOM_BYTES_MIN = 64 * 1024
-const ROOM_INODES_MIN = 2
-
-/** Whether the disk of a file is full: SQLite calls that an input/output error in many places. */
-function isDiskFull(file: string): boolean {
-  try {
-    const { bavail, bsize, files, ffree } = statfsSync(dirname(file))
-    return bavail * bsize < ROOM_BYTES_MIN || (files > 0 && ffree < ROOM_INODES_MIN)
-  } catch {
-    return false
-  }
-}
-
-/** Why this user cannot use a file: its disk, or its owner, such as root who has copied it; `null`: neither. */
-function refusalOf(file: string): string | null {
-  const user = process.getuid?.()
-  const [path, what] = existsSync(file) ? [file, 'it'] : [dirname(file), 'its folder']
-  let owner = user
-  try {
-    owner = statSync(path).uid
-    accessSync(path, constants.R_OK | constants.W_OK)
-    return null
-  } catch (error) {
-    if (codeOf(error) === 'EROFS') return 'cannot be written (read-only file system)'
-    return owner === user ? null : `cannot be opened: ${what} belongs to user ${owner}, not ${user}`
-  }
-}
-
-const MAY_BE_FULL = /^SQLITE_(?:IOERR|CANTOPEN)/
+/** SQLite has several codes for one cause. `doctor` looks at the disk and at the owners of the files. */
+const HINT = 'is the disk full or read-only, or is its owner another user? See: proxylist doctor'
 
 /** What went wrong with a database file, as a sentence that begins with its name. */
 export function explain(file: string, error: unknown): string {
@@ -97,14 +55,11 @@ export function explain(file: string, error: unknown): string {
   if (!isDatabaseError(error)) {
     return `cannot use the data directory ${dirname(file)}: ${reasonOf(error)}`
   }
-  const given = codeOf(error)
-  const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? 'SQLITE_FULL' : given
-  const code = Object.keys(EXPLANATIONS).find(name => cause.startsWith(name))
-  const what =
-    (FOR_OPERATOR.test(cause) ? refusalOf(file) : null) ??
-    (code && EXPLANATIONS[code]) ??
-    `cannot be used (${messageOf(error)})`
-  return HAS_REMEDY.test(cause) ? withRemedy(file, what) : `${file} ${what}`
+  const code = codeOf(error)
+  if (code.startsWith('SQLITE_NOTADB')) return withRemedy(file, 'is not a database')
+  if (code.startsWith('SQLITE_CORRUPT')) return withRemedy(file, 'is damaged')
+  if (isBusy(error)) return `${file} is locked by another process`
+  return `${file} cannot be used (${messageOf(error)}): ${HINT}`
 }
 
 /** Turns a failure of a store into a `CommandError`; returns any other failure unchanged. */

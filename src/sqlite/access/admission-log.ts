@@ -14,7 +14,6 @@ import {
   type KeepMs,
   type LogEntry,
   saveSubjects,
-  type UndoList,
 } from './subjects.ts'
 
 /** Only tests change these. */
@@ -33,9 +32,6 @@ export type SnapshotOptions = Partial<typeof DEFAULTS>
 
 /** A server that ends writes the chunks that lack more batches than this: fewer are read quickly. */
 const BEHIND_MAX = 200
-
-/** Differs from every version of the data. */
-const NO_VERSION = -1
 
 type BatchRow = [id: number, admissions: string]
 type ChunkRow = [chunk: number, through: number, usage: string]
@@ -131,7 +127,7 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   }
 
   // ---------------------------------------------------------------------------------------------
-  // Transactions. Memory changes first; a rollback undoes the subjects it touched.
+  // Transactions. Memory changes first; after a failure everything is read again.
 
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
@@ -140,35 +136,21 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     'insert into batches (id, admissions) values (?, ?)',
   )
   let unwritten: LogEntry[] = []
-  let undoList: UndoList = []
 
   function append(entry: LogEntry): void {
-    subjects.apply(entry, undefined, undoList)
+    subjects.apply(entry)
     unwritten.push(entry)
   }
 
   /** Writes the entries of the transaction as one batch. */
   function write(): void {
     if (unwritten.length === 0) return
-    const before = { lastId, latestMs }
-    undoList.push(() => {
-      ;({ lastId, latestMs } = before)
-    })
     const text = JSON.stringify(unwritten)
     latestMs = latestAdmission(unwritten) || latestMs
     lastId += 1
     insertBatch.run(lastId, text)
     unwritten = []
     compact(text.length)
-  }
-
-  function undoAll(): void {
-    for (const undo of undoList.reverse()) undo()
-    undoList = []
-    unwritten = []
-    round = null
-    // Reads the log again, although no other process has written: SQLite may have committed before it failed.
-    if (seenVersion !== null) seenVersion = NO_VERSION
   }
 
   /** Runs work in one transaction, which `begin` starts with the write lock. It is durable when this returns. */
@@ -180,10 +162,11 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
       const result = work()
       write()
       commit.run()
-      undoList = []
       return result
     } catch (error) {
-      undoAll()
+      unwritten = []
+      round = null
+      seenVersion = null // SQLite may have committed before it failed
       if (db.inTransaction) rollback.run()
       throw error
     }
@@ -203,10 +186,6 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   function saveChunk(chunk: number): number {
     const text = subjects.save(chunk)
     insertChunk.run(chunk, lastId, text)
-    const before = lastIncluded(chunk)
-    undoList.push(() => {
-      includedUpTo[chunk] = before
-    })
     includedUpTo[chunk] = lastId
     return text.length
   }
@@ -257,7 +236,7 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   function prune(nowMs: number, keepMs: KeepMs) {
     round ??= beginRound(nowMs, keepMs)
     const { timeMs, through, chunk } = round
-    const removed = subjects.forget(chunk, timeMs, keepMs, undoList)
+    const removed = subjects.forget(chunk, timeMs, keepMs)
     if (removed.length > 0 || lastIncluded(chunk) < through) saveChunk(chunk)
     removeIncluded()
     round = chunk + 1 < chunks ? { timeMs, through, chunk: chunk + 1 } : null

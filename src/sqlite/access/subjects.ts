@@ -27,9 +27,6 @@ export const isAdmission = (entry: LogEntry): entry is AdmissionEntry =>
 /** True if the snapshot of a chunk includes an entry already. */
 type IsIncluded = (chunk: number) => boolean
 
-/** Collects functions that undo changes, if a transaction may fail; run them in reverse order. */
-export type UndoList = (() => void)[]
-
 /** How long the usage of each kind of subject is kept after its last admission, in milliseconds. */
 export type KeepMs = { readonly [kind in Kind]: number }
 
@@ -63,18 +60,12 @@ export function chunkOf(id: string, chunks: number): number {
   return ((hash ^ (hash >>> 16)) >>> 0) % chunks
 }
 
-/** Adds an admission; returns the admissions that no limit counts any more. */
-function addAdmission(usage: Usage, [, , atMs, requests, kept]: AdmissionEntry): number[] {
+function addAdmission(usage: Usage, [, , atMs, requests, kept]: AdmissionEntry): void {
   const { admissions } = usage
-  const dropped: number[] = []
   admissions.push(atMs)
-  while (admissions.length > kept) {
-    const first = admissions.shift() // usually one: faster than splice
-    if (first !== undefined) dropped.push(first)
-  }
+  while (admissions.length > kept) admissions.shift() // usually one: faster than splice
   usage.requests = requests
   usage.latestMs = atMs
-  return dropped
 }
 
 /** Removes an admission, if a limit still counts it. */
@@ -94,12 +85,6 @@ function resetUsage(usage: Usage, [, , atMs, , part]: ResetEntry): void {
   usage.latestMs = latestMs
 }
 
-/** Returns a function that restores usage to its present state. */
-function saveState(usage: Usage): () => void {
-  const before = { ...usage, admissions: [...usage.admissions] }
-  return () => void Object.assign(usage, before)
-}
-
 /** A subject of one kind. */
 type Known = Usage & { readonly id: string }
 const KINDS = ['key', 'demo', 'temp'] as const
@@ -116,42 +101,22 @@ export function createSubjects(count: number) {
     kinds[kind].chunks[chunk]?.push(known)
   }
 
-  function admit(entry: AdmissionEntry, undo?: UndoList): void {
+  function admit(entry: AdmissionEntry): void {
     const [kind, id] = entry
-    const { byId, chunks } = kinds[kind]
-    const known = byId.get(id)
+    let known = kinds[kind].byId.get(id)
     if (known === undefined) {
-      const added = { id, admissions: [], requests: 0, latestMs: 0 }
-      const chunk = chunkOf(id, count)
-      addAdmission(added, entry)
-      add(kind, chunk, added)
-      undo?.push(() => {
-        byId.delete(id)
-        chunks[chunk]?.pop()
-      })
-      return
+      known = { id, admissions: [], requests: 0, latestMs: 0 }
+      add(kind, chunkOf(id, count), known)
     }
-    // Copying the usage, as `saveState` does, would make each admission a tenth slower.
-    const { requests, latestMs } = known
-    const dropped = addAdmission(known, entry)
-    undo?.push(() => {
-      const admissions = [...dropped, ...known.admissions.slice(0, -1)]
-      Object.assign(known, { admissions, requests, latestMs })
-    })
+    addAdmission(known, entry)
   }
 
-  function change(known: Known | undefined, work: (usage: Usage) => void, undo?: UndoList): void {
-    if (known === undefined) return
-    undo?.push(saveState(known))
-    work(known)
-  }
-
-  function reset(entry: ResetEntry, isIncluded?: IsIncluded, undo?: UndoList): void {
+  function reset(entry: ResetEntry, isIncluded?: IsIncluded): void {
     const [, id, , kind] = entry
     const { byId } = kinds[kind]
     for (const each of id === '' ? byId.keys() : [id]) {
-      if (isIncluded?.(chunkOf(each, count))) continue
-      change(byId.get(each), usage => resetUsage(usage, entry), undo)
+      const known = byId.get(each)
+      if (known !== undefined && !isIncluded?.(chunkOf(each, count))) resetUsage(known, entry)
     }
   }
 
@@ -165,15 +130,18 @@ export function createSubjects(count: number) {
     read: ({ kind, id }: Subject): Usage | null => kinds[kind].byId.get(id) ?? null,
 
     /** Applies an entry of the log, except to chunks whose snapshot includes it already. */
-    apply(entry: LogEntry, isIncluded?: IsIncluded, undo?: UndoList): void {
+    apply(entry: LogEntry, isIncluded?: IsIncluded): void {
       const [name, id, atMs] = entry
       if (OF_SCHEMA_1.has(name)) return
       // JSON has no form for an instant like `NaN`
       if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
-      if (name === 'reset') reset(entry, isIncluded, undo)
+      if (name === 'reset') reset(entry, isIncluded)
       else if (isIncluded?.(chunkOf(id, count))) return
-      else if (isAdmission(entry)) admit(entry, undo)
-      else change(kinds[name].byId.get(id), usage => removeAdmission(usage, atMs), undo)
+      else if (isAdmission(entry)) admit(entry)
+      else {
+        const known = kinds[name].byId.get(id)
+        if (known !== undefined) removeAdmission(known, atMs)
+      }
     },
 
     /** How many keys have sent requests on a UTC day or later. */
@@ -198,7 +166,7 @@ export function createSubjects(count: number) {
     },
 
     /** Removes old subjects from a chunk, and returns them. */
-    forget: (chunk: number, timeMs: number, keepMs: KeepMs, undo?: UndoList): (Subject & Usage)[] =>
+    forget: (chunk: number, timeMs: number, keepMs: KeepMs): (Subject & Usage)[] =>
       KINDS.flatMap(kind => {
         const { byId, chunks } = kinds[kind]
         const before = inChunk(kind, chunk)
@@ -207,10 +175,6 @@ export function createSubjects(count: number) {
         if (old.length === 0) return []
         chunks[chunk] = before.filter(known => !isOld(known))
         for (const { id } of old) byId.delete(id)
-        undo?.push(() => {
-          chunks[chunk] = [...before]
-          for (const known of old) byId.set(known.id, known)
-        })
         return old.map(known => ({ kind, ...known }))
       }),
   }

@@ -94,7 +94,7 @@ async function overfillDisk({ run, data }: Scene) {
     Array.from({ length: TOO_MANY_ROWS }, (_, n) => `http://${addressOf(n)}\n`).join(''),
   )
   const said = await succeed([run.binary, 'import', file, '--data', data]).catch(String)
-  if (!said.includes('the disk is full')) throw new Error(`the import said ${said}`)
+  if (!said.includes('is the disk full')) throw new Error(`the import said ${said}`)
   return nothing
 }
 
