@@ -159,35 +159,6 @@ export function selectMatches(
   ]
 }
 
-/** Selects up to `most` matches among the first `entries` of a branch, in the order of its index. */
-export const selectAmongFirst = (
-  { index, oldest, rest }: Search,
-  branch: Condition,
-  entries: number,
-  most: number,
-): Bind => [
-  `select ${COLUMNS} from (
-     select ${COLUMNS} ${fromIndex(index)} where ${branch.sql} and checked_at >= ?
-     order by ${ORDER} limit ?
-   ) where ${allOf(rest)} limit ?`,
-  [...branch.values, oldest, entries, ...valuesOf(rest), most],
-]
-
-/** Selects a row if a branch has more than `entries` entries that are young enough. */
-export const selectAfter = (
-  { index, oldest }: Search,
-  branch: Condition,
-  entries: number,
-): Bind => [
-  `select 1 ${fromIndex(index)} where ${branch.sql} and checked_at >= ?
-   order by ${ORDER} limit 1 offset ?`,
-  [...branch.values, oldest, entries],
-]
-
-/** Entries of an index that are read in the time of so many whole rows: by city or port, each row is looked up. */
-export const entriesWithin = (index: string | null, rows: number): number =>
-  /city|port/.test(index ?? '') ? Math.ceil(rows / 20) : rows
-
 /** Selects the next rows of a branch, after the first `from`. */
 export const selectPage = (
   { index }: Search,

@@ -3,21 +3,18 @@
  * each time. To compare a thousand of them takes a tenth of the time that SQL takes.
  */
 import { AT, type Row } from '../../proxies/row.ts'
-import {
-  type Condition,
-  entriesWithin,
-  ORDERS,
-  type Search,
-  type Statements,
-  selectPage,
-} from './filter-sql.ts'
+import { type Condition, ORDERS, type Search, type Statements, selectPage } from './filter-sql.ts'
 
 /** Most rows in memory; a row takes about 150 bytes. */
-const ROWS_MAX = 65_536
+const ROWS_MAX = 131_072
 /** A branch gets so many rows first, then twice as many as it has. */
 const PAGE_ROWS = 128
 /** Most rows that one select reads into memory: a few milliseconds. */
 const READ_MAX = 8_192
+
+/** Entries of an index that are read in the time of so many whole rows: by city or port, each row is looked up. */
+const entriesWithin = (index: string | null, rows: number): number =>
+  /city|port/.test(index ?? '') ? Math.ceil(rows / 20) : rows
 
 /** The first rows of a branch; `isWhole`: there are no more. */
 type Branch = { rows: Row[]; isWhole: boolean }
@@ -75,13 +72,13 @@ export function createHotRows(
     return page.length > 0
   }
 
-  /** Up to `most` matches of a branch, or why they are not known, see `findHot`. */
+  /** Up to `most` matches of a branch; `null` if finding them takes longer, see `findHot`. */
   function findIn(
     search: Search,
     condition: Condition,
     matches: (row: Row) => boolean,
     most: number,
-  ): Row[] | 'must-stream' | null {
+  ): Row[] | null {
     const branch = branchOf(search.index ?? '', condition)
     const { rows } = branch
     const found: Row[] = []
@@ -91,13 +88,11 @@ export function createHotRows(
       if (matches(row)) found.push(row)
       if (found.length === most) return found
     }
-    if (branch.isWhole) return found
-    return rows.length === entriesWithin(search.index, branchMax) ? 'must-stream' : null
+    return branch.isWhole ? found : null
   }
 
-  /** Up to `most` matches, not to be changed; `null` if SQL may find them in time. Call it on a snapshot. */
-  return function findHot(search: Search, most: number): Row[] | 'must-stream' | null {
-    if (search.index === null) return null
+  /** Up to `most` matches, not to be changed; `null` if finding them takes longer. Call it on a snapshot. */
+  return function findHot(search: Search, most: number): Row[] | null {
     if (listVersion() !== cachedListVersion) forget()
     cachedListVersion = listVersion()
     mayRead = entriesWithin(search.index, READ_MAX)
@@ -107,7 +102,7 @@ export function createHotRows(
     const parts: Row[][] = []
     for (const condition of search.branches) {
       const part = findIn(search, condition, matches, mostOfEach)
-      if (part === null || part === 'must-stream') return part
+      if (part === null) return null
       parts.push(part)
     }
     const [first = [], ...others] = parts

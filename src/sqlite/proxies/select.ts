@@ -21,26 +21,18 @@ import { dataVersionOf } from '../database.ts'
 import { createCities } from './cities.ts'
 import {
   type Columns,
-  type Condition,
   compileFilter,
   createStatements,
   ENDPOINT_COLUMNS,
-  entriesWithin,
   ORDER,
-  ORDERS,
   type Search,
-  type Statements,
-  selectAfter,
-  selectAmongFirst,
   selectByIds,
   selectMatches,
 } from './filter-sql.ts'
 import { createHotRows } from './hot-rows.ts'
 
-/** Index entries that a quick select may read in each branch: a few milliseconds. */
+/** The first rows of a branch that a quick select looks at. */
 export const SCAN_MAX = 20_000
-/** So many times as many rows of a branch may be in memory: an import puts new rows before the others. */
-const HOT_FACTOR = 3
 /** Most records that are found quickly, and rendered at once. */
 export const QUICK_RECORDS_MAX = 1_000
 
@@ -132,28 +124,6 @@ export function createLongSelect(db: Database) {
   }
 }
 
-/** Creates a select by SQL that reads at most `scanMax` entries of each branch. */
-export function createBoundedSelect({ all, number }: Statements, scanMax: number) {
-  /** Up to `most` matches; `null` when it would have to read more. */
-  return (search: Search, most: number): Row[] | null => {
-    const { index, branches, order } = search
-    const entries = entriesWithin(index, scanMax)
-    const isLong = (branch: Condition): boolean =>
-      number(selectAfter(search, branch, entries)) !== undefined
-    if (order !== 'checked') {
-      // Any row may come first: all of each branch has to be read.
-      return branches.some(isLong) ? null : all(selectMatches(search, ROW_COLUMNS, most))
-    }
-    const found: Row[] = []
-    for (const branch of branches) {
-      const part = all(selectAmongFirst(search, branch, entries, most))
-      if (part.length < most && isLong(branch)) return null
-      found.push(...part)
-    }
-    return found.sort(ORDERS.checked.compare).slice(0, most)
-  }
-}
-
 const NEWEST = `select checked_at from proxies indexed by proxies_by_age order by ${ORDER} limit 1`
 const SEEKS = {
   country: 'indexed by proxies_by_country where country in (select value from json_each(?))',
@@ -165,8 +135,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
   const longSelect = createLongSelect(db)
   const { statements, cities, open } = longSelect
   const { all, number } = statements
-  const findBySql = createBoundedSelect(statements, scanMax)
-  const findHot = createHotRows(statements, version, dataVersionOf(db), scanMax * HOT_FACTOR)
+  const findHot = createHotRows(statements, version, dataVersionOf(db), scanMax)
   const hotResults = new WeakSet<readonly Row[]>()
   const begin = db.prepare('begin')
   const end = db.prepare('commit')
@@ -183,10 +152,10 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
   }
 
   function findFirst(search: Search, most: number): Row[] | null {
+    if (search.index === null) return all(selectMatches(search, ROW_COLUMNS, most)) // one address
     const hot = findHot(search, most)
-    if (hot === 'must-stream') return null
     if (hot !== null) hotResults.add(hot)
-    return hot ?? findBySql(search, most)
+    return hot
   }
 
   /** All that match; `null` when finding them would take long, or they are many. Not for a random order. */
