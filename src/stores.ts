@@ -31,9 +31,6 @@ import { migrate, schemaState } from './postgres/migrate.ts'
 import { createLeaderLock, createNodes } from './postgres/nodes.ts'
 import { createRegistry, PATIENT } from './postgres/registry.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
-import type { Filter } from './proxies/filter.ts'
-import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
-import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
 import { checkerStatusIn, openCandidates, readCandidates } from './sqlite/candidates.ts'
 import { openCheckerList } from './sqlite/checker-list.ts'
@@ -52,6 +49,7 @@ import { observeData } from './sqlite/metrics.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
 import { openServerRegistry } from './sqlite/server-registry.ts'
 import {
+  type List,
   listFeeds,
   type Need,
   type Replacing,
@@ -65,15 +63,7 @@ import {
 type WritableList = Pick<ProxyWriter, 'begin' | 'importMark'> & { isEmpty(): Awaitable<boolean> }
 
 /** A list that is read, as of one moment. */
-export type ReadableList = {
-  /** Whole rows that match, in pages between which the caller may pause. */
-  pages(filter: Filter, nowMs: number): Iterable<Row[]>
-  /** Bare addresses that match, in pages between which the caller may pause. */
-  endpointPages(filter: Filter, nowMs: number): Iterable<EndpointRow[]>
-  cityNames: CityNames
-  /** The list by type, country and age. */
-  breakdown(nowMs: number): Breakdown
-}
+export type ReadableList = Pick<List, 'pages' | 'endpointPages' | 'cityNames' | 'breakdown'>
 
 type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
 

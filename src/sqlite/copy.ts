@@ -30,15 +30,17 @@ import {
 } from '../proxies/row.ts'
 import type { ImportCounts, ImportMode } from '../proxies/store.ts'
 import { PROXY_FILE, sizeOf } from './data-directory.ts'
-import { openAsIs, rollBack } from './database.ts'
+import { openAsIs, pagesOf, rollBack } from './database.ts'
 import { hasMoved, installDatabase, lockPath, removeDatabase, tempPath } from './database-files.ts'
 import { isDamage, isDatabaseError, toStoreError } from './errors.ts'
 import { createCities } from './proxies/cities.ts'
+import { createStatements } from './proxies/filter-sql.ts'
 import { beginImport } from './proxies/import.ts'
 import {
   countRows,
   createIndexUpkeep,
   createListStore,
+  importMarkIn,
   openListFile,
   UPSERT,
 } from './proxies/store.ts'
@@ -134,23 +136,6 @@ async function writeChange(db: Database, to: Version, parts: Changes): Promise<v
   indexes.restore()
 }
 
-/** Reads a statement in pages. Its rows are in the order of their first column; its parameter is the last value read. */
-function* pagesOf<R extends readonly [number, ...unknown[]]>(
-  db: Database,
-  select: string,
-): Generator<R[]> {
-  using page = db.prepare<R, [number]>(`${select} limit ${PART_ROWS}`)
-  for (let after = -1; ; ) {
-    const rows = page.values(after) as unknown as R[]
-    if (rows.length === 0) return
-    after = rows.at(-1)?.[0] ?? after
-    yield rows
-  }
-}
-
-const importedIn = (db: Database): string =>
-  db.query<{ imported: string }, []>('select imported from list').get()?.imported ?? ''
-
 /** A change of some rows; replaces the ids of their cities. */
 function toChange(rows: readonly Row[], removed: readonly number[], cityNames: CityNames): Change {
   const { cities, positionOf } = createCityList()
@@ -161,8 +146,8 @@ function toChange(rows: readonly Row[], removed: readonly number[], cityNames: C
 /** All of a list. */
 export function* readAll(db: Database): Generator<Change> {
   const { nameOf } = createCities(db)
-  const select = `select ${COLUMNS} from proxies where id > ? order by id`
-  for (const rows of pagesOf<Row>(db, select)) yield toChange(rows, [], nameOf)
+  const rows = createStatements(db).each<Row>([`select ${COLUMNS} from proxies order by id`, []])
+  for (const page of pagesOf(rows, PART_ROWS)) yield toChange(page, [], nameOf)
 }
 
 /** Tracks the ids of written rows. (In a trigger, `insert or ignore` takes the conflict rule of the outer statement.) */
@@ -178,17 +163,14 @@ const TRACK = `
 /** The current state of tracked rows. */
 function* readChanged(db: Database): Generator<Change> {
   const { nameOf } = createCities(db)
-  const select = `select c.id, ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')}
-    from (select id from temp.changed where id > ? order by id limit ${PART_ROWS}) c
-    left join proxies p on p.id = c.id order by c.id`
-  for (const found of pagesOf<[number, ...Row]>(db, select)) {
+  const select = `select c.id as changed, ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')}
+    from temp.changed c left join proxies p on p.id = c.id order by c.id`
+  const tracked = createStatements(db).each<[changed: number, ...Row]>([select, []])
+  for (const page of pagesOf(tracked, PART_ROWS)) {
     const isGone = ([, id]: readonly unknown[]): boolean => id === null
-    const rows = found.filter(row => !isGone(row)).map(([, ...row]) => row)
-    yield toChange(
-      rows,
-      found.filter(isGone).map(([id]) => id),
-      nameOf,
-    )
+    const rows = page.filter(row => !isGone(row)).map(([, ...row]) => row)
+    const removed = page.filter(isGone).map(([id]) => id)
+    yield toChange(rows, removed, nameOf)
   }
 }
 
@@ -263,7 +245,7 @@ export function openListCopy(dir: string, clock: Clock) {
         counts,
         changed: countRows(db, 'temp.changed'),
         rows: countRows(db),
-        imported: importedIn(db),
+        imported: importMarkIn(db),
         changes: () => readChanged(db),
         commit(to) {
           writeCopyOf(db, { ...copyOf, ...to })
@@ -367,7 +349,7 @@ export function openListCopy(dir: string, clock: Clock) {
       return {
         changes: readAll(db),
         rows: countRows(db),
-        imported: importedIn(db),
+        imported: importMarkIn(db),
       }
     },
 

@@ -123,6 +123,17 @@ export function rollBack(db: Database): void {
   }
 }
 
+/** Rows in pages. */
+export function* pagesOf<R>(rows: Iterable<R>, size: number): Generator<R[]> {
+  let page: R[] = []
+  for (const row of rows) {
+    if (page.push(row) < size) continue
+    yield page
+    page = []
+  }
+  if (page.length > 0) yield page
+}
+
 /** Returns a function whose result changes whenever another connection commits. */
 export function dataVersionOf(db: Database): () => number {
   const statement = db.prepare<{ data_version: number }, []>('pragma data_version')

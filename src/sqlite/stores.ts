@@ -16,7 +16,7 @@ import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
-import { findDamage, type OpenMode } from './database.ts'
+import { findDamage, type OpenMode, pagesOf } from './database.ts'
 import { installDatabase, requireNotReplaced } from './database-files.ts'
 import { damagedBy, explain, isDamage, toCommandError } from './errors.ts'
 import { openFeeds } from './feeds.ts'
@@ -33,17 +33,10 @@ type ListMode = OpenMode & {
 const PAGE_ROWS = 1_000
 
 /** Reads rows on one snapshot, in pages between which the caller may pause. */
-function* pagesOf<R>(db: Database, open: () => Iterable<R>): Generator<R[]> {
+function* readPages<R>(db: Database, open: () => Iterable<R>): Generator<R[]> {
   db.run('begin')
   try {
-    let page: R[] = []
-    for (const row of open()) {
-      page.push(row)
-      if (page.length < PAGE_ROWS) continue
-      yield page
-      page = []
-    }
-    if (page.length > 0) yield page
+    yield* pagesOf(open(), PAGE_ROWS)
   } finally {
     db.run('commit')
   }
@@ -64,9 +57,9 @@ export function openList(dir: string | null, { clock = systemClock, ...mode }: L
     importMark: proxies.importMark,
     /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
     pages: (filter: Filter, nowMs: number) =>
-      pagesOf(db, () => proxies.open<Row>(filter, { nowMs, addressBits: 32 }, ROW_COLUMNS).rows),
+      readPages(db, () => proxies.open<Row>(filter, { nowMs, addressBits: 32 }, ROW_COLUMNS).rows),
     endpointPages: (filter: Filter, nowMs: number) =>
-      pagesOf(db, () => proxies.open(filter, { nowMs, addressBits: 32 }, ENDPOINT_COLUMNS).rows),
+      readPages(db, () => proxies.open(filter, { nowMs, addressBits: 32 }, ENDPOINT_COLUMNS).rows),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
       // The checker commits every second: it leaves the WAL to the worker of `wal.ts`.

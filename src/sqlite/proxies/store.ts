@@ -30,6 +30,10 @@ const INDEXES = new Map(
 export const countRows = (db: Database, table = 'proxies'): number =>
   db.query<{ rows: number }, []>(`select count(*) as rows from ${table}`).get()?.rows ?? 0
 
+/** See `ProxyWriter.importMark`. */
+export const importMarkIn = (db: Database): string =>
+  db.query<{ mark: string }, []>('select imported as mark from list').get()?.mark ?? ''
+
 /** The indexes of an open list in a transaction that writes rows. */
 export function createIndexUpkeep(db: Database) {
   let areDropped = false
@@ -145,8 +149,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
       return { rows: count(), newest: newestUntil, ahead: countAhead.get(until)?.n ?? 0 }
     },
 
-    importMark: (): string =>
-      db.query<{ mark: string }, []>('select imported as mark from list').get()?.mark ?? '',
+    importMark: (): string => importMarkIn(db),
 
     isEmpty: (): boolean => any.get() === null,
 
