@@ -112,7 +112,7 @@ export function createAttempts(context: AttemptContext) {
   async function attempt(feed: Feed, signal: AbortSignal): Promise<FeedState> {
     const store = await openStore()
     const before = (await store.find(feed.id)) ?? newState(feed.shown, clock())
-    const state = { ...before, source: feed.shown, attempts: before.attempts + 1 }
+    const state = { ...before, source: feed.shown }
     let after: FeedState
     try {
       const changes = await fetchAndImport(feed, before, signal)

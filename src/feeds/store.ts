@@ -24,7 +24,6 @@ export type FeedState = {
   error: string
   failures: number
   nextTryAt: number
-  attempts: number
   validators: Validators
   /** Options, settings and the mark of the list at the last import. Another text is a reason to import again. */
   options: string
@@ -41,7 +40,6 @@ export const newState = (source: string, nextTryAt: number): FeedState => ({
   error: '',
   failures: 0,
   nextTryAt,
-  attempts: 0,
   validators: { etag: '', lastModified: '', digest: '' },
   options: '',
 })

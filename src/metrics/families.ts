@@ -124,15 +124,15 @@ export const FAMILIES: readonly Family[] = [
   family(
     'histogram',
     'http_request_duration_seconds',
-    'Time until the reply was ready or its stream began.',
+    'Time to the reply, or to the start of its stream.',
     ['route'],
     reading =>
       routesOf(reading).flatMap(({ path: route, durations }) => samplesOf(durations, { route })),
   ),
   gauge(
     'http_requests_in_flight',
-    'Requests without a reply yet.',
-    r => r.traffic.begun - r.traffic.ended,
+    'Requests without a reply.',
+    ({ traffic: t }) => t.begun - t.ended,
   ),
   family(
     'counter',
@@ -147,11 +147,6 @@ export const FAMILIES: readonly Family[] = [
   ),
   counter('streams_total', 'Long answers begun.', r => r.traffic.streams.begun),
   counter('streams_truncated_total', 'Long answers cut short.', r => r.traffic.streams.truncated),
-  gauge(
-    'streams_under_way',
-    'Long answers being sent.',
-    r => r.traffic.streams.begun - r.traffic.streams.ended,
-  ),
   family(
     'counter',
     'admissions_total',
@@ -160,11 +155,7 @@ export const FAMILIES: readonly Family[] = [
     ({ admissions: { refunded: _, ...kinds } }) =>
       Object.entries(kinds).map(([kind, value]) => ({ labels: { kind }, value })),
   ),
-  counter(
-    'admissions_given_back_total',
-    'Admitted requests that failed and were refunded.',
-    r => r.admissions.refunded,
-  ),
+  counter('admissions_given_back_total', 'Refunded requests.', r => r.admissions.refunded),
   counter('cache_hits_total', 'Answers from the response cache.', r => r.cache.hits),
   counter('cache_misses_total', 'Answers not in the response cache.', r => r.cache.misses),
   counter('cache_evictions_total', 'Evicted cache entries.', r => r.cache.evictions),
@@ -195,52 +186,21 @@ export const FAMILIES: readonly Family[] = [
   ),
   gauge(
     'list_fresh_rows',
-    `Proxies checked within ${DEFAULT_AGE_MAX_SECONDS} s, counted at most every 15 s.`,
+    `Proxies checked within ${DEFAULT_AGE_MAX_SECONDS} s.`,
     r => r.breakdown && freshRows(r.breakdown),
   ),
-  gauge(
-    'list_newest_check_age_seconds',
-    'Age of the newest check; missing if the list is empty.',
-    r => ageOf(r, r.list?.newest),
-  ),
-  gauge(
-    'list_median_check_age_seconds',
-    'Median age of all checks; missing if the list is empty.',
-    r => ageOf(r, r.breakdown?.median),
-  ),
+  gauge('list_newest_check_age_seconds', 'Age of the newest check.', r => ageOf(r, r.list?.newest)),
+  gauge('list_median_check_age_seconds', 'Median age.', r => ageOf(r, r.breakdown?.median)),
   perFeed(
     'gauge',
     'feed_last_success_timestamp_seconds',
-    'Unix time of the last success of the feed; missing before the first.',
-    ({ lastSuccessAt }) => lastSuccessAt && lastSuccessAt / SECOND_MS,
+    'Unix time of the last success.',
+    f => f.lastSuccessAt && f.lastSuccessAt / SECOND_MS,
   ),
   perFeed('gauge', 'feed_rows', 'Usable rows in the last import of the feed.', f => f.rows),
-  perFeed(
-    'gauge',
-    'feed_rejected_rows',
-    'Rejected rows in the last import of the feed.',
-    f => f.rejected,
-  ),
-  perFeed(
-    'counter',
-    'feed_attempts_total',
-    'Attempts to import the feed, by all servers.',
-    f => f.attempts,
-  ),
-  perFeed(
-    'gauge',
-    'feed_consecutive_failures',
-    'Consecutive failures of the feed.',
-    f => f.failures,
-  ),
-  ofChecker(
-    'written_timestamp_seconds',
-    'Unix time when the checker last wrote its status; missing if it never ran.',
-    ({ at }) => at / SECOND_MS,
-  ),
-  ofChecker('judge_up', '1 while the judge answers; the checker pauses while it does not.', s =>
-    Number(s.judgeProblem === null),
-  ),
+  perFeed('gauge', 'feed_consecutive_failures', 'Consecutive failures.', f => f.failures),
+  ofChecker('written_timestamp_seconds', 'Unix time of its last status.', s => s.at / SECOND_MS),
+  ofChecker('judge_up', '1 while the judge answers.', s => Number(s.judgeProblem === null)),
   family(
     'gauge',
     'checker_candidates',
@@ -262,29 +222,11 @@ export const FAMILIES: readonly Family[] = [
       return Object.entries(counts).map(([result, value]) => ({ labels: { result }, value }))
     },
   ),
-  ofChecker(
-    'coverage_ratio',
-    'Share of living proxies found alive within 10 minutes; missing if there are none.',
-    s => s.coverage,
-  ),
+  ofChecker('coverage_ratio', 'Share of the living that are fresh.', s => s.coverage),
   ofChecker('lag_seconds', 'Longest delay of a due check of a living proxy.', s => s.lagSeconds),
-  counter(
-    'checker_bytes_total',
-    'Bytes sent and received since the start of the checker.',
-    r => r.checker?.bytes,
-  ),
-  perDatabase(
-    'gauge',
-    'database_up',
-    '1 while the database works; requests get 503 while it does not.',
-    ({ works }) => Number(works),
-  ),
-  perDatabase(
-    'counter',
-    'database_failures_total',
-    'Failures of the database, in requests and checks.',
-    ({ failures }) => failures,
-  ),
+  counter('checker_bytes_total', 'Bytes that checks took.', r => r.checker?.bytes),
+  perDatabase('gauge', 'database_up', '1 while the database works.', s => Number(s.works)),
+  perDatabase('counter', 'database_failures_total', 'Failures of the database.', s => s.failures),
   family(
     'gauge',
     'database_size_bytes',
@@ -297,44 +239,20 @@ export const FAMILIES: readonly Family[] = [
       ]),
   ),
   gauge('data_free_bytes', 'Free bytes on the disk of the data directory.', r => r.freeBytes),
-  gauge(
-    'replication_lag_seconds',
-    'Seconds since the copies of the node were last up to date.',
-    r => r.replication?.lagSeconds,
-  ),
-  gauge(
-    'replication_list_version',
-    'Version of the node’s copy of the list.',
-    r => r.replication?.listVersion,
-  ),
+  gauge('replication_lag_seconds', 'Age of the copies.', r => r.replication?.lagSeconds),
+  gauge('replication_list_version', 'Version of the list.', r => r.replication?.listVersion),
   gauge(
     'replication_runs_jobs',
-    '1 if this node runs retention and feeds for all nodes.',
+    '1 if this node leads.',
     r => r.replication && Number(r.replication.runsJobs),
   ),
-  family(
-    'histogram',
-    'event_loop_lag_seconds',
-    'Delay of a timer that fires ten times a second.',
-    [],
-    ({ lags }) => samplesOf(lags),
+  family('histogram', 'event_loop_lag_seconds', 'Delay of a timer.', [], ({ lags }) =>
+    samplesOf(lags),
   ),
   counter('process_cpu_seconds_total', 'Processor time of the process.', r => r.process.cpuSeconds),
-  gauge(
-    'process_resident_memory_bytes',
-    'Resident memory of the process.',
-    r => r.process.residentBytes,
-  ),
-  gauge(
-    'process_start_time_seconds',
-    'When the process started, in Unix seconds.',
-    r => r.process.startSeconds,
-  ),
-  gauge(
-    'process_open_fds',
-    'Open file descriptors, including connections.',
-    r => r.process.openFds,
-  ),
+  gauge('process_resident_memory_bytes', 'Resident memory.', r => r.process.residentBytes),
+  gauge('process_start_time_seconds', 'Unix time of the start.', r => r.process.startSeconds),
+  gauge('process_open_fds', 'Open file descriptors.', r => r.process.openFds),
   gauge('process_max_fds', 'Limit of open file descriptors.', r => r.process.maxFds),
   family(
     'gauge',

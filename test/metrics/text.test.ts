@@ -32,7 +32,7 @@ const feedOf = (source: string, more: Partial<StoredFeed> = {}): StoredFeed => (
     error: '',
     failures: 0,
   },
-  ...{ nextTryAt: T0, attempts: 4, options: '', history: [] },
+  ...{ nextTryAt: T0, options: '', history: [] },
   validators: { etag: '', lastModified: '', digest: '' },
   ...more,
 })
@@ -133,14 +133,13 @@ test('the event loop is measured from the first scrape on: once in a while, and 
 describe('feeds', () => {
   const NAME = 'proxylist_feed_rows'
 
-  test('show when they last succeeded, their rows, attempts and failures', async () => {
+  test('show when they last succeeded, their rows and failures', async () => {
     const never = {
       lastSuccessAt: null,
       importedAt: null,
       rows: null,
       rejected: 0,
       failures: 3,
-      attempts: 3,
     }
     const feeds = [feedOf('https://a.example/list'), feedOf('https://b.example/list', never)]
     const { scrape } = scraped({ feeds: () => feeds })
@@ -150,8 +149,6 @@ describe('feeds', () => {
       [a, b].map(labels => valueOf(text, `proxylist_feed_${name}`, labels))
     expect(of('last_success_timestamp_seconds')).toEqual([T0 / 1000, null])
     expect(of('rows')).toEqual([10, null])
-    expect(of('rejected_rows')).toEqual([1, 0])
-    expect(of('attempts_total')).toEqual([4, 3])
     expect(of('consecutive_failures')).toEqual([0, 3])
   })
 

@@ -25,7 +25,6 @@ export const FEED_STATE: FeedState = {
   error: 'x',
   failures: 2,
   nextTryAt: T0 + 1,
-  attempts: 4,
   validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
   options: 'o',
 }
