@@ -103,17 +103,14 @@ const HANDSHAKES: { readonly [T in ProxyType | 'none']: readonly Step[] } = {
   socks5: [GREETING, SOCKS5],
 }
 
-/** The authorities for a server, and its last session: resuming TLS takes a third less time. */
-export type Trust = { readonly authorities: SecureContext; session: Buffer | null }
-
 /** A connection to make. */
 export type Call<T> = {
   to: Address
   type: ProxyType | 'none'
   /** http proxies don't use it: they read the URL of the request. */
   destination: Destination
-  /** For TLS with the destination; its certificate must be for `destination.host`. */
-  tls: Trust | null
+  /** The authorities for TLS with the destination; its certificate must be for `destination.host`. */
+  tls: SecureContext | null
   /** Returns the request and a reader of the response; with `''`, the destination speaks first. */
   open(): { request: string; reader: Reader<T> }
   /** Sent when the reader is done. */
@@ -267,35 +264,23 @@ export function dial<T>(
     else queueTls(tls)
   }
 
-  function queueTls(trust: Trust): void {
+  function queueTls(authorities: SecureContext): void {
     phase = 'queued'
     limit(Infinity) // up to the deadline: the proxy is not slow, we are
     queueHandshake(over => {
       if (phase !== 'queued') return over()
       handshakeOver = over
-      startTls(trust)
+      startTls(authorities)
     }, later)
   }
 
-  function startTls(trust: Trust): void {
+  function startTls(authorities: SecureContext): void {
     phase = 'tls'
     limit(FIRST_BYTE_MS_MAX)
     socket.removeListener('data', onData)
-    const wrapped = secure({
-      ...{ socket, servername: destination.host, secureContext: trust.authorities },
-      ...(trust.session && { session: trust.session }),
-    })
-    wire = wrapped
-    // Bun parses the certificate of a resumed session again, Node does not: that takes a tenth of a check's time.
-    const getCertificate = wrapped.getPeerCertificate
-    const getPeerCertificate = () =>
-      wrapped.isSessionReused() ? null : getCertificate.call(wrapped, true)
-    Object.assign(wrapped, { getPeerCertificate })
-    wrapped.on('secureConnect', () => {
-      if (!wrapped.isSessionReused()) wrapped.once('session', given => (trust.session = given))
-      open()
-    })
-    listen(wrapped)
+    wire = secure({ socket, servername: destination.host, secureContext: authorities })
+    wire.on('secureConnect', open)
+    listen(wire)
   }
 
   function open(): void {

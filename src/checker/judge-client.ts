@@ -18,7 +18,7 @@ import { messageOf, orAborted } from '../lib/errors.ts'
 import { isInternal } from '../lib/ip.ts'
 import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
 import { classify, type Header, headersFor } from './classify.ts'
-import { type Call, type Destination, type DialContext, dial, type Trust } from './dial.ts'
+import { type Call, type Destination, type DialContext, dial } from './dial.ts'
 import {
   createResponseReader,
   done,
@@ -35,8 +35,8 @@ export type Site = {
   destination: Destination
   /** The headers of requests. */
   headers: readonly Header[]
-  /** `null`: no TLS. Each self-check starts a new session, so that it notices an expired certificate. */
-  tls: Trust | null
+  /** The authorities of its certificate; `null`: no TLS. */
+  tls: SecureContext | null
 }
 
 /** In the judge's refusal of a token whose time is wrong. */
@@ -162,8 +162,7 @@ export async function checkJudge(
     if (!allowsPrivate && isInternal(ip)) {
       throw new Error(`has a private address (${ip}), which requires --allow-private`)
     }
-    const { authorities } = options
-    const tls = url.protocol === 'https:' ? { authorities, session: null } : null
+    const tls = url.protocol === 'https:' ? options.authorities : null
     const headers = headersFor(url.host, options.userAgent)
     const destination = { host, ip, port: portOf(url) }
     return { origin: url.origin, destination, tls, headers }

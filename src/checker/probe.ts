@@ -231,12 +231,15 @@ async function testService(check: Check, ways: Ways, target: Target): Promise<bo
   }
   const { origin, pathname, search } = target.url
   const path = `${type === 'http' ? origin : ''}${pathname}${search}`
-  const tls = isPlain ? null : { authorities: publicAuthorities, session: null }
   const open = () => ({
     request: requestOf(path, headersFor(target.url.host, options.userAgent)),
     reader: createResponseReader(PAGE_BYTES_MAX, true),
   })
-  const tried = await attempt(check, target.service, type, { ...way, tls, open })
+  const tried = await attempt(check, target.service, type, {
+    ...way,
+    tls: isPlain ? null : publicAuthorities,
+    open,
+  })
   if (isOver(check)) return undefined
   return tried.kind === 'done' && pageMatches(target, tried.value)
 }
