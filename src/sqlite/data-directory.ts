@@ -21,8 +21,14 @@ export const WAL_ENDS = ['-wal', '-shm'] as const
 /** The path of a database's write-ahead log. */
 export const walOf = (file: string): string => `${file}-wal`
 
-/** The size of a file in bytes; 0 when there is none. */
-export const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+/** The size of a file in bytes; 0 when there is none, or none that can be read. */
+export function sizeOf(file: string): number {
+  try {
+    return statSync(file).size
+  } catch {
+    return 0
+  }
+}
 
 /** What creates each of the databases. */
 export const ORIGINS = {

@@ -1,28 +1,18 @@
 /** Metrics of a data directory: databases, disk, list, feeds and checker. */
-import { statfsSync, statSync } from 'node:fs'
+import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Space } from '../metrics/attention.ts'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'
+import { attempt } from '../metrics/process.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 import { checkerStatusIn } from './candidates.ts'
-import { ACCESS_FILE, PROXY_FILE, walOf } from './data-directory.ts'
+import { ACCESS_FILE, PROXY_FILE, sizeOf, walOf } from './data-directory.ts'
 import type { Health } from './server.ts'
 import type { ServerList } from './server-list.ts'
 import { listFeeds } from './stores.ts'
 
 type Held = { health(): Health }
-
-/** Returns `otherwise` when `read` fails; `holdOpen` reports the failure. */
-function tryRead<T>(read: () => T, otherwise: T): T {
-  try {
-    return read()
-  } catch {
-    return otherwise
-  }
-}
-
-const sizeOf = (file: string): number => tryRead(() => statSync(file).size, 0)
 
 /** Free space needed besides a second copy of the data, for imports and write-ahead logs. */
 const SPARE_BYTES = 64 * 1024 * 1024
@@ -75,7 +65,7 @@ export function observeData(
   return {
     databases: () =>
       held.flatMap(([name, { health }]) => (health ? [stateOf(dir, name, { health })] : [])),
-    space: () => tryRead(() => spaceIn(dir), null),
+    space: () => attempt(() => spaceIn(dir)),
     checks: list.checks,
     clockDistanceMs: () => 0,
     nodes: () => [],
