@@ -10,7 +10,6 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmdirSync,
   rmSync,
@@ -81,8 +80,7 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     const contents = await unpack(scratch, options)
     requireFree(dir, force)
     const hasFeeds = contents.files.includes(FEEDS_NAME)
-    const replaced =
-      hasFeeds && !isSame(scratch, dir) ? [...REPLACED_FILES, FEEDS_NAME] : REPLACED_FILES
+    const replaced = hasFeeds ? [...REPLACED_FILES, FEEDS_NAME] : REPLACED_FILES
     const previous = keepPrevious(dir, replaced, nowMs)
     removeDatabase(join(dir, FEEDS_FILE))
     for (const name of [PROXY_FILE, ACCESS_FILE]) {
@@ -104,11 +102,6 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     if (isNew && existsSync(dir) && readdirSync(dir).length === 0) rmdirSync(dir)
   }
 }
-
-/** Whether two folders have the same feeds file. */
-const isSame = (one: string, other: string): boolean =>
-  existsSync(join(other, FEEDS_NAME)) &&
-  readFileSync(join(one, FEEDS_NAME)).equals(readFileSync(join(other, FEEDS_NAME)))
 
 /** @throws CommandError when the data is in use, or must not be replaced. */
 function requireFree(dir: string, force: boolean): void {

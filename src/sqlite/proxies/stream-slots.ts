@@ -53,20 +53,15 @@ export function createStreamSlots(limits: Partial<SlotLimits> = {}) {
       if (isStopping) throw stopping()
 
       const { promise, resolve, reject } = Promise.withResolvers<Release>()
-      const leave = (): void => {
+      function end(settle: () => void): void {
         waiting.delete(waiter)
         cancelTimer()
+        settle()
       }
       const waiter: Waiter = {
         mayStart,
-        start() {
-          leave()
-          resolve(take(key))
-        },
-        fail(error) {
-          leave()
-          reject(error)
-        },
+        start: () => end(() => resolve(take(key))),
+        fail: error => end(() => reject(error)),
       }
       const cancelTimer = later(() => {
         const most = several(limit ?? total, 'long answer')
