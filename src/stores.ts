@@ -16,12 +16,12 @@ import type { Settings } from './config/settings.ts'
 import type { FeedStore, StoredFeed } from './feeds/store.ts'
 import { repeat } from './jobs/runner.ts'
 import type { Awaitable } from './lib/awaitable.ts'
-import { type Clock, stopwatch } from './lib/clock.ts'
+import type { Clock } from './lib/clock.ts'
 import { CommandError, StoreError, UnknownOutcome } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
 import type { Observed } from './metrics/observed.ts'
-import { startFollower } from './node/follower.ts'
+import { createList } from './node/list.ts'
 import { type Node, observeNode, openNode } from './node/node.ts'
 import { createCheckerList, createStatusStore } from './postgres/checker.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
@@ -34,7 +34,7 @@ import { createUsageStore } from './postgres/usage/usage.ts'
 import type { ProxyWriter } from './proxies/store.ts'
 import { checkerStatusIn, openCandidates, readCandidates } from './sqlite/candidates.ts'
 import { openCheckerList } from './sqlite/checker-list.ts'
-import { listCopyOf, requireCopy, requireOwnData } from './sqlite/copy.ts'
+import { listCopyOf, openListCopy, requireCopy, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
   CHECKS_FILE,
@@ -310,62 +310,29 @@ export function findCandidate(dir: string, id: number) {
   return readCandidates(dir, ({ find }) => find(id))
 }
 
-/** How long a checker waits until its copy has the last import. */
-const COPIED_MS_MAX = 10 * SECOND_MS
-
-/** The list of a database as a checker reads it: a copy in its data directory. @throws CommandError */
-async function openCheckerCopy(
-  { dir, url, timeoutMs }: { dir: string; url: string; timeoutMs: number },
-  clock: Clock,
-) {
+/** The list of a database as a checker reads it: a copy in its data directory, up to date after `follow`. */
+function openCheckerCopy(dir: string, quick: Connection, patient: Connection, clock: Clock) {
   requireCopy(dir)
-  let version = 0
+  const copy = openListCopy(dir, clock)
+  const { follow } = createList(quick, patient, copy)
   let opened: ReturnType<typeof openCheckerList> | null = null
-  const first = Promise.withResolvers<void>()
-  const follower = startFollower(
-    { dir, url, timeoutMs },
-    {
-      onNewest(newest) {
-        version = newest
-        first.resolve()
-      },
-      onFailed: message => first.reject(new CommandError(`the list cannot be copied: ${message}`)),
-    },
-  )
-  /** The copy; a snapshot makes it another file. */
-  function current() {
-    if (opened?.isReplaced()) close()
-    opened ??= openCheckerList(dir, clock)
-    return opened
-  }
   function close(): void {
     opened?.close()
     opened = null
   }
-  async function end(): Promise<void> {
-    close()
-    await follower.stop()
-  }
-  try {
-    await first.promise
-  } catch (error) {
-    await end()
-    throw error
-  }
   return {
-    page: (afterId: number) => current().page(afterId),
-    async reach(newest: number): Promise<void> {
-      const elapsedMs = stopwatch()
-      while (version < newest && elapsedMs() < COPIED_MS_MAX) {
-        follower.wake()
-        await Bun.sleep(COPY_ASK_MS)
-      }
-      if (version < newest) throw new StoreError('the copy of the list is behind')
+    follow,
+    page(afterId: number) {
+      if (opened?.isReplaced()) close() // by a snapshot
+      opened ??= openCheckerList(dir, clock)
+      return opened.page(afterId)
     },
-    [Symbol.asyncDispose]: end,
+    [Symbol.dispose](): void {
+      close()
+      copy.close()
+    },
   }
 }
-const COPY_ASK_MS = 50
 
 /** Works with the stores of a checker in a database, while it holds the lock of the only checker. */
 async function withCheckedDatabase<T>(
@@ -387,7 +354,8 @@ async function withCheckedDatabase<T>(
         `another checker is at work on ${shown}: there is one for all machines`,
       )
     }
-    await using copy = await openCheckerCopy({ dir, ...options }, clock)
+    using copy = openCheckerCopy(dir, quick, patient, clock)
+    await copy.follow()
     const { read, write } = createStatusStore(quick)
     return await work({
       list: createCheckerList(patient, copy, lock.isHeld),

@@ -3,7 +3,6 @@ import type { CheckerList, CheckerStatus, CheckerStatusStore } from '../checker/
 import { StoreError } from '../lib/errors.ts'
 import type { Connection } from './connection.ts'
 import { createSharedList } from './imports.ts'
-import { readHead } from './log.ts'
 
 /** The status of the checker of a database, which is one for all machines. */
 export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
@@ -21,8 +20,8 @@ export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
     },
   }) satisfies CheckerStatusStore
 
-/** Reads a copy of the list; `reach` waits until it has a version. */
-type CheckerCopy = Pick<CheckerList, 'page'> & { reach(version: number): Promise<void> }
+/** Reads a copy of the list; `follow` brings it to the newest version. */
+type CheckerCopy = Pick<CheckerList, 'page'> & { follow(): Promise<{ version: number }> }
 
 /**
  * The list of a database as its checker uses it. It writes nothing unless `isOnly` says that no
@@ -30,7 +29,7 @@ type CheckerCopy = Pick<CheckerList, 'page'> & { reach(version: number): Promise
  */
 export function createCheckerList(
   connection: Connection,
-  { page, reach }: CheckerCopy,
+  { page, follow }: CheckerCopy,
   isOnly: () => boolean,
 ): CheckerList {
   const { begin } = createSharedList(connection)
@@ -58,10 +57,6 @@ export function createCheckerList(
       }
     },
     /** Changes when others have changed the list. */
-    async version() {
-      const version = (await readHead(connection.query))?.version ?? 0
-      await reach(version)
-      return String(version - own)
-    },
+    version: async () => String((await follow()).version - own),
   }
 }
