@@ -10,8 +10,6 @@ import { withStoreErrors } from './candidates.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { dataVersionOf } from './database.ts'
 import { hasMoved } from './database-files.ts'
-import { ofNewer, schemaVersion } from './migrate.ts'
-import { LIST_SCRIPTS } from './proxies/store.ts'
 import { openList } from './stores.ts'
 
 const PAGE_ROWS = 2_000
@@ -27,34 +25,22 @@ export function openCheckerList(dir: string | null, clock: Clock) {
      from proxies where id > ? order by id limit ${PAGE_ROWS}`,
   )
 
+  /** @throws CommandError, which ends the checker: its results would be lost. */
   function requireNotReplaced(): void {
     if (dir === null || !hasMoved(list.db)) return
     throw new CommandError(`${file} was removed or replaced; start the checker again`)
   }
-  /** @throws CommandError, which ends the checker, when the list was replaced or a newer program migrated it. */
-  function requireCurrent(): void {
-    requireNotReplaced()
-    const [version, known] = [schemaVersion(list.db), LIST_SCRIPTS.length]
-    if (version > known) throw new CommandError(ofNewer(file, version, known))
-  }
-  const thenRequireCurrent = <R>(result: R): R => {
-    requireCurrent()
-    return result
-  }
-
   return {
     ...withStoreErrors(file, {
       begin(mode: 'set', onWait?: () => void) {
         requireNotReplaced()
-        const { lock, commit, ...importTx } = list.begin(mode, onWait)
-        return withStoreErrors(file, {
-          ...importTx,
-          lock: (signal?: AbortSignal) => lock(signal).then(requireCurrent),
-          commit: () => thenRequireCurrent(commit()),
-        })
+        return withStoreErrors(file, { ...list.begin(mode, onWait) })
       },
       /** Changes when other processes have changed the list. */
-      version: () => thenRequireCurrent(String(dataVersion())),
+      version() {
+        requireNotReplaced()
+        return String(dataVersion())
+      },
       page: (afterId: number) =>
         after.all(afterId).map(({ id, ...row }) => ({ ...toAddress(id), ...row })),
     }),

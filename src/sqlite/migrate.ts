@@ -67,7 +67,7 @@ function keepCopy(file: string, schema: number): void {
   say(`kept a copy of ${file}, as it was before schema ${schema}: ${copy}`)
 }
 
-export const ofNewer = (file: string, version: number, known: number): string =>
+const ofNewer = (file: string, version: number, known: number): string =>
   `${file} was written by a newer proxylist (schema ${version}, this one knows ${known}); use that version`
 
 const ofEarlier = (file: string): string =>

@@ -1,5 +1,4 @@
 /** Tests of the stores of a checker: a data directory has one checker, and so has a database. */
-import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -66,24 +65,6 @@ test('a checker ends when the list was replaced: its results would be lost', asy
     await expect(write(checking, 60)).rejects.toThrow(replaced)
   })
   await withChecker(settings, clock, async checking => await write(checking, 60))
-})
-
-test('a checker writes nothing to the list of a newer proxylist, and ends', async () => {
-  const settings = settingsOf()
-  const file = join(settings.data, 'proxies.db')
-  await withChecker(settings, clock, async checking => {
-    await write(checking, 50)
-    const db = new Database(file)
-    db.run('pragma user_version = 99')
-    db.close()
-    const refusal = new CommandError(
-      `${file} was written by a newer proxylist (schema 99, this one knows 4); use that version`,
-    )
-    const importTx = checking.list.begin('set')
-    await expect(importTx.lock()).rejects.toThrow(refusal)
-    await importTx.rollback()
-    expect(() => checking.list.version()).toThrow(refusal)
-  })
 })
 
 test.skipIf(!HAS_POSTGRES)(
