@@ -66,7 +66,6 @@ async function openSqlite(snapshot: SnapshotOptions = {}): Promise<TestUsage> {
     open: () => add().usage,
     end(store) {
       const server = of(store)
-      server.usage.fold()
       server.close()
       opened.splice(opened.indexOf(server), 1)
     },
