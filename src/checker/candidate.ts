@@ -73,7 +73,6 @@ export function worksAfter(
   }
 }
 
-/** The percentage for the list; `null` while it is unknown. */
 export const percentOf = (works: Works | null): number | null =>
   works === null || works.checks < CHECKS_MIN || works.total === 0
     ? null
@@ -84,7 +83,6 @@ export const percentOf = (works: Works | null): number | null =>
 
 const ATTEMPTS_MAX = 20
 
-/** Adds a check, and keeps the last twenty attempts. */
 function withPast(history: readonly Past[], past: Past): Past[] {
   const latest = { ...past, attempts: past.attempts.slice(-ATTEMPTS_MAX) }
   let left = ATTEMPTS_MAX

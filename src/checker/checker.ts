@@ -45,7 +45,6 @@ const JUDGE_START_MS = SECOND_MS
 const LAG_MS_MAX = SECOND_MS / 2
 /** No check starts while more results wait, for example because an import has locked the list. */
 const RESULTS_MAX = 5_000
-/** The rate in the status is the average of so many seconds. */
 const RATE_SECONDS = 60
 /** A measurement of speed takes 64 KiB, then 256 KiB. */
 const SPEED_BYTES = 320 * 1024
@@ -58,18 +57,14 @@ export type CheckerOptions = {
   probe: (request: CheckRequest) => Promise<CheckResult>
   selfCheck: () => Promise<SelfCheck>
   clock: Clock
-  /** Milliseconds of a stopwatch. */
   elapsedMs: () => number
   later: SetTimer
-  /** From 0 up to 1. */
   random: () => number
   log: Pick<Log, 'say' | 'sayRepeated'>
-  /** Checks that may start in a second, and that may be in flight. */
   perSecond: number
   inFlightMax: number
   /** The budget for measuring speeds; 0: never measure. */
   speedBytesADay: number
-  /** Whether an address may be checked. */
   accepts: (address: Address) => boolean
   /** End when each due address was checked once. */
   once: boolean
@@ -94,7 +89,6 @@ export function createChecker(options: CheckerOptions) {
   const stopping = new AbortController()
   const ended = Promise.withResolvers<void>()
   const counts = { checked: 0, alive: 0, deferred: 0, bytes: 0 }
-  /** Checks started in each of the last seconds, the latest last. */
   const startsBySecond = [0]
   const running = new Set<RunningCheck>()
   /** Checks that ended since the last slice. A lag that the next slice notices may have delayed them. */
@@ -253,7 +247,6 @@ export function createChecker(options: CheckerOptions) {
   // -----------------------------------------------------------------------------------------------
   // Once a second
 
-  /** The write in progress. There is at most one. */
   let writing: Promise<void> | null = null
   function write(signal?: AbortSignal): Promise<void> {
     writing ??= results
@@ -300,7 +293,6 @@ export function createChecker(options: CheckerOptions) {
     if (once && isOver()) end()
   }
 
-  /** Whether each due address was checked. */
   const isOver = (): boolean =>
     queue.isListRead() &&
     running.size + results.waiting() + unconfirmed.length === 0 &&

@@ -57,7 +57,6 @@ export function classify(
   return isAgentSent ? as('elite', '') : as('anonymous', 'User-Agent')
 }
 
-/** The worst of one or more levels. */
 export const worstOf = (levels: readonly Level[]): Level =>
   levels.reduce((worst, level) =>
     ANONS.indexOf(level.anon) < ANONS.indexOf(worst.anon) ? level : worst,

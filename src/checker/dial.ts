@@ -22,7 +22,6 @@ import {
   reasonOfStatus,
 } from './response.ts'
 
-/** The timeouts of the connect, and of the first byte after it. */
 export const CONNECT_MS_MAX = 5 * SECOND_MS
 export const FIRST_BYTE_MS_MAX = 7 * SECOND_MS
 
@@ -41,7 +40,6 @@ const ipBytes = (ip: string): number[] => {
 }
 const portBytes = (port: number): number[] => [port >> 8, port & 255]
 
-/** HTTP: opens a tunnel to the destination. */
 const CONNECT: Step = {
   message({ host, port }, userAgent) {
     const to = `${host}:${port}`
@@ -103,7 +101,6 @@ const HANDSHAKES: { readonly [T in ProxyType | 'none']: readonly Step[] } = {
   socks5: [GREETING, SOCKS5],
 }
 
-/** A connection to make. */
 export type Call<T> = {
   to: Address
   type: ProxyType | 'none'
@@ -203,11 +200,9 @@ export function dial<T>(
   let firstByte: number | null = null
   let firstMs = 0
   let isConnected = false
-  /** Whether the system tried to connect. */
   let wasAttempted = false
   let cancel = (): void => {}
   const socket = connect({ host: to.ip, port: to.port })
-  /** The socket, or the TLS socket over it. */
   let wire: Socket = socket
 
   /** Sets the timeout of the next phase, which ends at the deadline in any case. */

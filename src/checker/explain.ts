@@ -36,7 +36,6 @@ const describePast = ({ at, result, attempts, measured }: Past): string[] => [
   ...attempts.map(describeAttempt),
 ]
 
-/** A summary, and the time of the next check. */
 function conclusion(candidate: Candidate, nowMs: number): string {
   const { id, queue, okAtMs, streak, works, measured, nextAtMs } = candidate
   const never =
@@ -50,7 +49,6 @@ function conclusion(candidate: Candidate, nowMs: number): string {
   return `${addressText(toAddress(id))} ${state}${share}. ${next}`
 }
 
-/** Lines about an address. */
 export const explain = (candidate: Candidate, nowMs: number): string[] => [
   conclusion(candidate, nowMs),
   ...candidate.history.flatMap(describePast),

@@ -30,10 +30,8 @@ import {
 
 /** A listener of the judge. */
 export type Site = {
-  /** `http://HOST:PORT` */
   origin: string
   destination: Destination
-  /** The headers of requests. */
   headers: readonly Header[]
   /** The authorities of its certificate; `null`: no TLS. */
   tls: SecureContext | null
@@ -57,7 +55,6 @@ type JudgeRequest = {
   onTime?: (judgeMs: number) => void
 }
 
-/** A call that asks the judge for a payload of `size` bytes through the proxy `to`. */
 export function judgeCall(
   { origin, destination, headers, tls }: Site,
   keys: Keys,
@@ -108,7 +105,6 @@ export type JudgeOptions = DialContext & {
   /** Addresses of this machine, canonical. The self-check adds the one that the judge sees. */
   ownAddresses: readonly string[]
   resolve: Resolve
-  /** Whether the judge may have a private address. */
   allowsPrivate: boolean
 }
 

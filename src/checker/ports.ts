@@ -26,7 +26,6 @@ export const REASONS = {
 
 export type Reason = keyof typeof REASONS
 
-/** One connection of a check. */
 export type Attempt = {
   type: ProxyType
   purpose: 'judge' | 'TLS' | 'speed' | Service
@@ -83,7 +82,6 @@ export type SelfCheck = { ok: true; runsForMs: number } | { ok: false; problem: 
 export const QUEUES = ['living', 'down', 'raw'] as const
 export type Queue = (typeof QUEUES)[number]
 
-/** One past check of an address. */
 export type Past = {
   /** Unix milliseconds. */
   at: number
@@ -104,7 +102,6 @@ export type Candidate = {
   okAtMs: number | null
   /** The types that work or may work, and the ones that sources have named since; see `proxies/types.ts`. */
   named: number
-  /** When the checker first saw the address. */
   addedMs: number
   /** Failures since the last success. */
   streak: number
@@ -148,9 +145,7 @@ export interface CandidateStore {
   due(queue: Queue, nowMs: number, visit: (id: number) => boolean): void
   /** Addresses that are not due and may be checked early, the next due first. */
   idle(nowMs: number, count: number, excluded: ReadonlySet<number>): number[]
-  /** Stores a batch in one transaction. */
   save(batch: Batch): void
-  /** `null` before the first batch. */
   ledger(): Ledger | null
   counts(): QueueCounts
   /** The number of living addresses whose last success is later than `ms`. */
@@ -161,7 +156,6 @@ export interface CandidateStore {
 
 /** The list that the checker reads and writes. Failures are `StoreError`s. */
 export interface CheckerList {
-  /** See `ProxyWriter`. */
   begin(
     mode: 'set',
     onWait?: () => void,
@@ -186,22 +180,18 @@ export type CheckerStatus = {
   checked: number
   alive: number
   deferred: number
-  /** Failures by reason since the start. */
   failures: { readonly [reason in Reason]?: number }
   /** Checks a second, over the last minute. */
   rate: number
   /** The share of the living that succeeded within the last ten minutes, 0–1; `null` if there are none. */
   coverage: number | null
   lagSeconds: number
-  /** Bytes sent and received since the start. */
   bytes: number
   /** The rate that would keep the living fresh; `null` if the current rate does. */
   neededRate: number | null
 }
 
-/** The checker writes its status, servers read it. */
 export interface CheckerStatusStore {
   write(status: CheckerStatus): Awaitable<void>
-  /** `null` if no checker has run. */
   read(): Awaitable<CheckerStatus | null>
 }

@@ -29,13 +29,11 @@ import {
 import { createResponseReader } from './response.ts'
 import { createBannerReader, pageMatches, type Target } from './targets.ts'
 
-/** The timeout of a check, for all of its connections. */
 export const CHECK_MS_MAX = 15 * SECOND_MS
 
 /** Payloads that measure the speed. The larger one follows if the smaller one took less than `SPEED_FAST_MS`. */
 const SPEED_BYTES = [64 * 1024, 256 * 1024] as const
 const SPEED_FAST_MS = 250
-/** A longer page of a service is truncated. */
 const PAGE_BYTES_MAX = 256 * 1024
 /** Services tested at once: the limit of connections to an address. */
 export const SERVICES_AT_ONCE = 2
@@ -55,7 +53,6 @@ const mayBe = (type: ProxyType, firstByte: number | null): boolean =>
 /** HTTP first: a SOCKS proxy refuses HTTP at once, but an HTTP proxy waits for more bytes of SOCKS. */
 const ORDER: readonly ProxyType[] = ['http', 'socks5', 'socks4']
 
-/** Ends a check. */
 class Conclusion extends Error {
   readonly result: { kind: 'dead'; reason: Reason } | { kind: 'deferred'; why: string }
   constructor(result: Conclusion['result']) {
@@ -67,7 +64,6 @@ const dead = (reason: Reason): Conclusion => new Conclusion({ kind: 'dead', reas
 
 type Tried<T> = Exclude<Dialed<T>, { kind: 'localFailure' }>
 
-/** The end of a request to the judge through the proxy. */
 type Asked = Tried<Answer> & { type: ProxyType; site: Site }
 
 /** The request without TLS that succeeded, or why none did, and whether CONNECT may still work. */
@@ -84,11 +80,9 @@ export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
   targets: readonly Target[]
 }
 
-/** A check in flight: its request, its context and its state. */
 type Check = CheckRequest & {
   readonly options: ProberOptions
   readonly judge: JudgeState
-  /** The addresses of the targets, by name. */
   readonly targetIps: ReadonlyMap<string, string>
   readonly publicAuthorities: SecureContext
   readonly deadlineMs: number

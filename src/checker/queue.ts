@@ -35,7 +35,6 @@ const PER_SUBNET_MAX = 8
 const SUBNET_STARTS_MAX = 2
 /** After a pause of the program, it catches up with at most this much of a second at once. */
 const BURST_SHARE = 0.25
-/** The number of /16 networks. */
 const SUBNETS = 65_536
 
 type Counts = Map<number, number>
@@ -60,12 +59,10 @@ function createLimits(perSecond: number, inFlightMax: number) {
 
   return {
     isNetworkBusy,
-    /** More checks may start after so many milliseconds. */
     addCredit(ms: number): void {
       credit = Math.min(credit + (perSecond * ms) / SECOND_MS, 1 + perSecond * BURST_SHARE)
     },
     hasCapacity: (): boolean => credit >= 1 && inFlight < inFlightMax,
-    /** Whether this address must wait. */
     mustWait: (id: number, nowMs: number): boolean =>
       nowMs - (before[subnetOf(id)] ?? 0) < SECOND_MS || isNetworkBusy(id),
     start(id: number, nowMs: number): void {
@@ -96,13 +93,11 @@ const DEFER_MS = 10 * SECOND_MS
 const DOUBLINGS_MAX = 5
 /** A run with `--once` gives up an address after so many deferred checks. */
 const ONCE_DEFERRALS_MAX = 3
-/** How often the list is read again, if it has changed. */
 const READ_MS = MINUTE_MS
 
 type QueueOptions = {
   store: Pick<CandidateStore, 'add' | 'due' | 'idle'>
   list: Pick<CheckerList, 'version' | 'page'>
-  /** The schedule's clock. */
   now: Clock
   perSecond: number
   inFlightMax: number
@@ -118,7 +113,6 @@ const SOURCES = [...QUEUES, 'idle'] as const
 export function createQueue(options: QueueOptions) {
   const { store, list, now, perSecond, inFlightMax, once, accepts } = options
   const startMs = now()
-  /** Addresses that are due at this instant may be checked. */
   const dueMs = (): number => (once ? startMs : now())
   const limits = createLimits(perSecond, inFlightMax)
   const readyTarget = Math.ceil(perSecond)
@@ -172,7 +166,6 @@ export function createQueue(options: QueueOptions) {
     for (const id of store.idle(nowMs, count, busy)) place({ id, source: 'idle' }, nowMs)
   }
 
-  /** With `--once`: places postponed addresses when their time has come. */
   function takePostponed(nowMs: number): void {
     const due = postponed
       .filter(({ untilMs }) => untilMs <= nowMs)

@@ -4,7 +4,6 @@
  */
 import type { Reason } from './ports.ts'
 
-/** The state of a parser: it needs more bytes, has a value, or failed. */
 export type ParseResult<T> =
   | { kind: 'more' }
   | { kind: 'done'; value: T }
@@ -76,7 +75,6 @@ function parseChunkLine(bytes: Buffer): ParseResult<{ size: number; read: number
 export function createResponseReader(bodyMax: number, readsAll: boolean): Reader<HttpResponse> {
   let status = 0
   let head = ''
-  /** An incomplete head, or line of a chunk. */
   let pending: Buffer = EMPTY
   const body: Buffer[] = []
   let length = 0

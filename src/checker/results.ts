@@ -65,10 +65,8 @@ function rowOf({ id, works }: Candidate, measured: Measured, at: number): Incomi
 type ResultsOptions = {
   store: Pick<CandidateStore, 'save'>
   list: Pick<CheckerList, 'begin'>
-  /** Called when an import has locked the list. */
   onWait: () => void
   placing: (proxy: IncomingProxy) => IncomingProxy
-  /** From 0 up to 1. */
   random: () => number
   perSecond: number
 }
@@ -101,10 +99,8 @@ export function createResults(options: ResultsOptions) {
   return {
     /** Written failures by reason. */
     failures: failures as CheckerStatus['failures'],
-    /** Adds a result that counts. */
     add: (check: FinishedCheck): void => void finished.push(check),
     forget: (id: number): void => void unwanted.push(id),
-    /** The number of results to write. */
     waiting: (): number => finished.length + unwanted.length,
 
     /**

@@ -24,7 +24,6 @@ const FORM =
   'NAME=URL,status=200,match=TEXT,not=TEXT in this order, with a URL of http or https without user, password and # (write %2C for a comma)'
 const TARGET = /^([^=]*)=(.*?)(?:,status=([1-5]\d\d))?(?:,match=(.+?))?(?:,not=(.+))?$/s
 
-/** The services whose target is a page. */
 const PAGE_SERVICES = SERVICES.filter(service => service !== 'smtp')
 
 /** Parses a target. `provider` is the name of the provider's own service; its spaces may be underscores. */

@@ -19,7 +19,6 @@ export type Certificate = {
   refresh(): Promise<void>
 }
 
-/** Reads the certificate and its key. @throws CommandError (usage) */
 const readPair = ({ cert, key }: CertificateFiles): Promise<string[]> =>
   Promise.all([cert, key].map(async file => (await readNamed(file)).toString('latin1')))
 
@@ -53,7 +52,6 @@ function usePair(files: CertificateFiles, [cert = '', key = '']: readonly string
   return { context, shown: `${names}, valid until ${formatInstant(Date.parse(parsed.validTo))}` }
 }
 
-/** Opens a certificate. @throws CommandError (usage) when it is unusable. */
 export async function openCertificate(
   files: CertificateFiles,
   say: (sentence: string) => void,

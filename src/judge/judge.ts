@@ -24,7 +24,6 @@ import {
   writeAnswer,
 } from './protocol.ts'
 
-/** The timeouts for a request's head and for the reply. */
 const HEAD_MS = 10 * SECOND_MS
 const REPLY_MS = 30 * SECOND_MS
 export const CONNECTIONS_MAX = 4096
@@ -41,7 +40,6 @@ const toHeader = (line: string): [name: string, value: string] => {
   return colon < 0 ? [line, ''] : [line.slice(0, colon), line.slice(colon + 1).trim()]
 }
 
-/** An answer and its payload, or a refusal. */
 export type Reply =
   | { kind: 'answer'; text: string; payload: Buffer }
   | { kind: 'refusal'; text: string }
@@ -200,7 +198,6 @@ export async function startJudge(options: JudgeOptions) {
   return {
     where: boundTo(server, listen),
     whereTls: tls && tlsServer && boundTo(tlsServer, tls.listen),
-    /** Requests answered and refused, and open connections. */
     counts: () => ({ ...counts, open: connections.size }),
     stop(): void {
       for (const end of timers) end()

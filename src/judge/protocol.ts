@@ -4,7 +4,6 @@
  */
 import { createCipheriv, timingSafeEqual } from 'node:crypto'
 
-/** The length of the shared secret. */
 export const SECRET_BYTES = 32
 
 /** A key for each purpose, so that a signature for one is not valid for another. */
@@ -26,14 +25,12 @@ export const keysOf = (secret: Uint8Array): Keys => ({
 const KINDS = ['plain', 'tls'] as const
 export type TokenKind = (typeof KINDS)[number]
 
-/** The address in the tokens of self-checks. */
 export const SELF = 'self'
 
 const AT = { time: 0, random: 6, address: 16, kind: 24, size: 25, mac: 29, end: 45 } as const
 const RANDOM_BYTES = AT.address - AT.random
 const MAC_BYTES = AT.end - AT.mac
 
-/** A pattern for tokens, without groups. */
 export const TOKEN = '[A-Za-z0-9_-]{60}'
 const TOKEN_ALONE = new RegExp(`^${TOKEN}$`)
 
@@ -43,7 +40,6 @@ export type TokenRequest = {
   /** `a.b.c.d:port` of the proxy, or `SELF`. */
   address: string
   kind: TokenKind
-  /** Bytes of the payload. */
   size: number
 }
 
@@ -97,7 +93,6 @@ export type Answer = {
   headers: readonly (readonly [name: string, value: string])[]
   /** `GET /…`, or `GET http://…`, which is only for proxies. */
   form: 'origin' | 'absolute'
-  /** Whether the TLS listener received it. */
   tls: boolean
   /** Now and the start of the judge, in Unix milliseconds of its clock. */
   time: number

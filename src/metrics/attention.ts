@@ -32,7 +32,6 @@ export type Facts = {
   feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
   /** Keys with too many requests refused by limits today, the most often refused first. */
   refused: SomeKeys<RefusedKey>
-  /** The keys that expire next. */
   ending: SomeKeys<EndingKey>
   disk: Space
   /** Rows with a check in the future, and how far this clock is ahead of the database's. */
@@ -41,7 +40,6 @@ export type Facts = {
   checker: CheckerStatus
 }
 
-/** The link of a cause without a view of its own. */
 const OVERVIEW = '#overview'
 type Cause = string | { sentence: string; link: string }
 type Row = {
@@ -50,7 +48,6 @@ type Row = {
   find(facts: Partial<Facts>, nowMs: number): readonly Cause[]
 }
 
-/** A row for one fact. */
 const row = <F extends keyof Facts>(
   fact: F,
   link: string,
@@ -67,12 +64,10 @@ const percent = (share: number): string => `${formatCount(Math.floor(share * 100
 
 /** How many keys a reason names; it counts further ones. */
 const NAMED_KEYS = 3
-/** Keys that expire within this time need attention. */
 const ENDING_MS = 7 * DAY_MS
 /** A key needs attention when limits refuse more of its requests of a day than this. */
 const REFUSED_SHARE = 0.05
 
-/** Reads the facts about keys. */
 export const keyFacts = {
   ending: (keys: Registry['keys'], nowMs: number) =>
     keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS),

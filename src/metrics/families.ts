@@ -15,7 +15,6 @@ import type { DatabaseState, ReplicationState } from './observed.ts'
 import type { readProcess } from './process.ts'
 import { type AdmissionCounts, type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
 
-/** All values of one scrape. */
 export type Reading = {
   nowMs: number
   traffic: AllTraffic
@@ -24,7 +23,6 @@ export type Reading = {
   /** `null` while the list cannot be read. */
   list: ListChecks | null
   breakdown: Breakdown | null
-  /** Each source is unique. */
   feeds: readonly { source: string; state: FeedState }[]
   /** `null`: no checker has run. */
   checker: CheckerStatus | null

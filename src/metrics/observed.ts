@@ -8,7 +8,6 @@ import type { NodeReport, Space } from './attention.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** A database that a server uses. */
 export type DatabaseState = {
   /** The name of the file, such as `access.db`; `postgresql` for a shared database. */
   name: string
@@ -19,11 +18,9 @@ export type DatabaseState = {
   walBytes: number | null
 }
 
-/** The copies of a node. */
 export type ReplicationState = {
   /** The version of the copy of the list; `null` without a copy. */
   listVersion: number | null
-  /** Seconds since the copies were last up to date. */
   lagSeconds: number
   /** Whether this node runs retention and feeds for all nodes. */
   runsJobs: boolean
@@ -31,7 +28,6 @@ export type ReplicationState = {
 
 export type Observed = {
   databases: () => readonly DatabaseState[]
-  /** The disk of the data directory; `null` if it cannot be read. */
   space: () => Space | null
   /** The checks of the list; those after `untilMs` are ahead. @throws StoreError. */
   checks: (untilMs?: number) => ListChecks

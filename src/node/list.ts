@@ -45,7 +45,6 @@ export function createList(
   copy: ReturnType<typeof openListCopy>,
   snapshotBytes?: number, // smaller in tests
 ) {
-  /** Replaces the copy by the newest snapshot. */
   async function restart(database: string, at: Position | null): Promise<void> {
     const snapshot = await readSnapshot(query)
     const start = snapshot ?? BEGINNING
@@ -83,7 +82,6 @@ export function createList(
     return null
   }
 
-  /** Brings the copy to the newest version and returns it. */
   async function follow(): Promise<Position> {
     for (;;) {
       const at = await step()
@@ -101,7 +99,6 @@ export function createList(
     return to
   }
 
-  /** Merges rows into the copy, without a commit. */
   async function merge(queued: QueuedImport): Promise<Merge> {
     if (queued.mode !== 'retain') {
       return copy.mergeImport(queued.mode, readImport<Incoming>(patient.query, queued))

@@ -12,7 +12,6 @@ declare const self: Worker
 export type ListData = {
   dir: string
   url: string
-  /** Timeout of short statements. */
   timeoutMs: number
 }
 
@@ -31,7 +30,6 @@ const ASK_EVERY_MS = SECOND_MS
 /** The pause after a failure doubles up to this: on a full disk, each attempt may read the whole list. */
 const PAUSE_MS_MAX = 30 * SECOND_MS
 const PAUSE_MS_MIN = SECOND_MS / 4
-/** Timeout of a commit, and of reading a piece of a body. */
 const PATIENT_MS = 30 * SECOND_MS
 
 const reply = (message: ListReply): void => self.postMessage(message)

@@ -43,7 +43,6 @@ type NodeOptions = {
   elapsedMs?: () => number
 }
 
-/** Logs when something begins to fail, and when it works again. */
 function createReport(say: (sentence: string) => void, begun: string, over: string) {
   let failing = ''
   return (failure: string | null): void => {
@@ -224,7 +223,6 @@ export function openNode(given: NodeOptions) {
       name = given
       reportSelf()
     },
-    /** To be called every second. */
     async tick(): Promise<void> {
       if (copied !== null) list.tick()
       ticks += 1

@@ -21,19 +21,15 @@ export type Change = Rows & { removed: readonly number[] }
 
 /** Rows of an import as they came. */
 export type Incoming = Rows & {
-  /** The services that each row states, as bits. */
   stated: readonly number[]
-  /** Success rates of stored rows. */
   lowered: readonly (readonly [id: number, works: number])[]
 }
 
-/** Which rows are stale, see `ProxyWriter`. */
 export type Stale = { retainMs: number; nowMs: number }
 
 /** Rows of a `Change` or of an `Incoming`: a million rows pass through memory part by part. */
 export const PART_ROWS = 16_384
 
-/** Collects the cities of a part. */
 export function createCityList() {
   const cities: CityName[] = []
   const positions = new Map<string, number>()

@@ -1,6 +1,5 @@
 /** The text of arrays as parameters (PostgreSQL documentation, 8.15.6). */
 
-/** The largest number of type `integer`. */
 export const INTEGER_MAX = 2 ** 31 - 1
 
 /** A limit as an `integer`: one that is larger, or `null` for none, is never reached. */

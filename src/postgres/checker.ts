@@ -56,7 +56,6 @@ export function createCheckerList(
         },
       }
     },
-    /** Changes when others have changed the list. */
     version: async () => String((await follow()).version - own),
   }
 }

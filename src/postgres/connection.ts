@@ -24,7 +24,6 @@ export type ConnectionOptions = {
   session?: { readonly [setting: string]: string | number }
 }
 
-/** Host and port of the URL of one host. */
 function shownHost(url: string): string {
   const { hostname, port, searchParams } = new URL(url)
   return (hostname || (searchParams.get('path') ?? '')) + (port && `:${port}`)
@@ -73,7 +72,6 @@ export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 
 })
 
 const NO_ANSWER = 'it does not answer'
-/** How long opening a connection may take. */
 const OPEN_MS_MAX = 2000
 
 type Opening = ReturnType<typeof openFirst>
@@ -91,7 +89,6 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost: () => void
     return { host, sql }
   })
 
-  /** Closes connections, also while they open. */
   function end(except: SQL | null = null): void {
     kept = except
     for (const { sql } of tried) if (sql !== except) void sql.close({ timeout: 0 }).catch(() => {})
@@ -200,7 +197,6 @@ export async function selectJson<R>(
   return rows.map(({ json }) => JSON.parse(json) as R) // the columns of `select`
 }
 
-/** Rows of a statement. */
 const SLICE_ROWS = 2_000
 
 /** Inserts rows into a table. All have the same columns, with the types of the table. */

@@ -125,7 +125,6 @@ export function judgeNodes(nodes: readonly NodeState[]): Result {
 
 type Database = Connection & { open: () => Connection; clock: Clock }
 
-/** Checks that need no schema, in the order of the report. */
 const SERVER_CHECKS: Checks<Database> = {
   async durability({ query }) {
     const { value } = await onlyRow<{ value: string }>(

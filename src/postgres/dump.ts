@@ -18,7 +18,6 @@ import { insertAllKeys, PATIENT, readStoredKeys, selectPlans, toPlanRow } from '
 
 export type DatabaseOrder = {
   url: string
-  /** Timeout of quick statements, in milliseconds. */
   timeoutMs: number
   signal: AbortSignal
 }

@@ -12,7 +12,6 @@ export class ArchiveError extends Error {}
 /** In archives of proxylist 0.1.0: checksums of the other files. */
 const SUMS = 'SHA256SUMS'
 
-/** Takes the next bytes of an archive. */
 export type WriteChunk = (chunk: Uint8Array) => Promise<void>
 
 /**

@@ -29,10 +29,8 @@ import { damagedBy, toCommandError } from './errors.ts'
 import { requireApplicationId, type ServerKind } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
 
-/** Numbers of rows, for the operator. */
 export type Counts = { keys: number; plans: number; proxies: number }
 
-/** Counts the rows of both databases in a folder. */
 export function countIn(dir: string): Counts {
   using access = openAsIs(join(dir, ACCESS_FILE))
   using list = openAsIs(join(dir, PROXY_FILE))
@@ -55,7 +53,6 @@ export type BackupOptions = {
   progress: (share: number) => void
 }
 
-/** The files in an archive, their rows, and the size of the archive in bytes. */
 export type Backup = { files: string[]; bytes: number } & Counts
 
 /**
@@ -80,7 +77,6 @@ export function copyDatabase(file: string, to: string, kind: ServerKind): void {
   }
 }
 
-/** Copies the feeds file of a data directory, if there is one. */
 export function copyFeedsFile(dir: string, to: string): void {
   const file = join(dir, FEEDS_NAME)
   if (existsSync(file)) copyFileSync(file, join(to, FEEDS_NAME))

@@ -27,7 +27,6 @@ import { toStoreError } from './errors.ts'
 // -----------------------------------------------------------------------------------------------
 // A candidate as a row. Attempts take the most space, so they are stored as arrays.
 
-/** Columns in the order of the table. */
 type Row = [
   id: number,
   queue: number,
@@ -152,7 +151,6 @@ function createCandidateStore(db: Database) {
     for (const [queue, by] of changes.entries()) sizes[queue] = (sizes[queue] ?? 0) + by
   }
 
-  /** The next candidates of a queue that may be checked early. */
   function earlyOf(queue: number, nowMs: number, count: number, excluded: ReadonlySet<number>) {
     const found: Following[] = []
     for (const row of following.iterate(queue, nowMs, IDLE_SCAN + excluded.size)) {

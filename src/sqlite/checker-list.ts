@@ -36,7 +36,6 @@ export function openCheckerList(dir: string | null, clock: Clock) {
         requireNotReplaced()
         return withStoreErrors(file, { ...list.begin(mode, onWait) })
       },
-      /** Changes when other processes have changed the list. */
       version() {
         requireNotReplaced()
         return String(dataVersion())

@@ -117,7 +117,6 @@ const COLUMNS = ROW_COLUMNS.join(', ')
 
 type Changes = AsyncIterable<Change> | Iterable<Change>
 
-/** Writes a change in the current transaction. */
 async function writeChange(db: Database, to: Version, parts: Changes): Promise<void> {
   const cities = createCities(db)
   const indexes = createIndexUpkeep(db)
@@ -143,7 +142,6 @@ function toChange(rows: readonly Row[], removed: readonly number[], cityNames: C
   return { cities, rows, removed }
 }
 
-/** All of a list. */
 export function* readAll(db: Database): Generator<Change> {
   const { nameOf } = createCities(db)
   const rows = createStatements(db).each<Row>([`select ${COLUMNS} from proxies order by id`, []])
@@ -160,7 +158,6 @@ const TRACK = `
   create temp trigger proxies_removed after delete on main.proxies
     begin insert into changed values (old.id) on conflict do nothing; end`
 
-/** The current state of tracked rows. */
 function* readChanged(db: Database): Generator<Change> {
   const { nameOf } = createCities(db)
   const select = `select c.id as changed, ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')}
@@ -182,14 +179,12 @@ export type Merge = {
   rows: number
   imported: string
   changes: () => Generator<Change>
-  /** Commits it as version `to` of the copy. */
   commit(to: Position): void
   rollback(): void
 }
 
 /** 64 MB. A server checkpoints earlier, in a worker: a commit that checkpoints takes twice as long. */
 const WAL_PAGES = 16_384
-/** How long a change waits for another writer of the copy. */
 const BUSY_MS = 1_000
 
 /** Opens the copy in `dir` for its follower. The leader merges imports into its copy first. */
@@ -334,7 +329,6 @@ export function openListCopy(dir: string, clock: Clock) {
         return { counts, end }
       }),
 
-    /** Removes a slice of stale rows. */
     mergeStale: ({ retainMs, nowMs }: Stale): Promise<Merge> =>
       merge(async db => {
         db.run('begin immediate')

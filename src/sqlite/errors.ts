@@ -29,7 +29,6 @@ const FOR_OPERATOR = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 export const isDatabaseError = (error: unknown): boolean =>
   error instanceof StoreError || error instanceof SQLiteError || /^SQLITE_/.test(codeOf(error))
 
-/** Whether a file is damaged. */
 export const isDamage = (error: unknown): boolean =>
   error instanceof StoreError ? error.isDamage : DAMAGE.test(codeOf(error))
 
@@ -42,7 +41,6 @@ export const isSqliteError = (error: unknown): boolean => /^SQLITE_/.test(codeOf
 export const closesConnection = (error: unknown): boolean =>
   !isSqliteError(error) || CLOSING.test(codeOf(error))
 
-/** Whether a failure to open a database needs an operator. */
 export const needsOperator = (error: unknown): boolean =>
   !isDatabaseError(error) || FOR_OPERATOR.test(codeOf(error))
 

@@ -45,7 +45,6 @@ export function writeSnapshot(db: Database, used: readonly (Subject & Usage)[]):
   }
 }
 
-/** The instant of the last admission in a batch; 0 if it has none. */
 const latestAdmission = (entries: readonly LogEntry[]): number =>
   entries.reduce((ms, entry) => (isAdmission(entry) ? Math.max(ms, entry[2]) : ms), 0)
 
@@ -57,7 +56,6 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   const includedUpTo = new Array<number>(chunks).fill(0)
   const lastIncluded = (chunk: number): number => includedUpTo[chunk] ?? 0
   let lastId = 0
-  /** The instant of the last admission, for `prune`. */
   let latestMs = 0
 
   // ---------------------------------------------------------------------------------------------
@@ -94,7 +92,6 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     return true
   }
 
-  /** Reads snapshot and log in one transaction. */
   const readAll = db.transaction(() => {
     subjects.clear()
     includedUpTo.fill(0)
@@ -139,7 +136,6 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     unwritten.push(entry)
   }
 
-  /** Writes the entries of the transaction as one batch. */
   function write(): void {
     if (unwritten.length === 0) return
     const text = JSON.stringify(unwritten)
@@ -187,7 +183,6 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     return text.length
   }
 
-  /** Removes batches that all chunks include. */
   function removeIncluded(): void {
     removeBatches.run(Math.min(lastId - 1, ...includedUpTo), 2 * removeEvery)
   }

@@ -57,7 +57,6 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
   )
   const buffer = createUseBuffer()
 
-  /** Adds to a day of a key, unless the key was removed. */
   function addToDay(id: string, use: DayUse): void {
     const row = selectOne.get(use.day, id)
     if (row === null && id !== DEMO_KEY && findKey.get(id) === null) return
@@ -78,7 +77,6 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
       })
     },
 
-    /** Adds buffered use to table `days`, in one transaction. */
     flush(inTransaction: (work: () => void) => void): void {
       const taken = buffer.take()
       if (taken.length === 0) return
@@ -113,7 +111,6 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
       }
     },
 
-    /** Removes a slice of the days before `day`. */
     removeBefore(day: number): void {
       remove.run(day, REMOVE_MAX)
     },

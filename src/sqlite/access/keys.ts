@@ -35,7 +35,6 @@ import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 type FoundRow = PlanRow &
   Omit<KeyRecord, 'caller' | 'callers'> & { id: string; plan: string | null; callers: string }
 
-/** Most keys that are cached. */
 const KEYS_MAX = 100_000
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
@@ -56,14 +55,12 @@ const LISTED = `
 
 type UsageReader = {
   usagesOf(batch: readonly Subject[]): Usage[]
-  /** How many keys have sent requests on a UTC day or later. */
   countKeysUsed(day: number): number
   removeNetworks(key: { kind: 'key'; id: string }): void
 }
 type Row<Key> = Omit<Key, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 type ListRow = Row<Omit<ListedKey, 'oldSecretsUntil'>> & { oldSecretsUntil: string }
 
-/** Adds to the rows of keys what these have used. */
 function withUse<R extends { id: string; isEnabled: 0 | 1 }>(
   rows: readonly R[],
   usage: UsageReader,
@@ -151,7 +148,6 @@ export function createKeyReader(db: Database) {
 
   return {
     forget,
-    /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       forgetIfChanged()
       const record = known.get(key)
@@ -202,7 +198,6 @@ export function createKeyWriter(db: Database): (key: StoredKey) => void {
   }
 }
 
-/** What could collide with keys to be stored. */
 function knownTo(db: Database): Known {
   const secrets = db
     .query<{ id: string; hash: Uint8Array }, []>(

@@ -37,7 +37,6 @@ export function createNetworkTable(db: Database) {
       removeOld.run(kind, id, set, day - KEEP_DAYS)
       for (const each of networks) insert.run(kind, id, set, day, each)
     },
-    /** Removes all networks of a subject. */
     removeOf({ kind, id }: Subject): void {
       removeOf.run(kind, id)
     },

@@ -10,7 +10,6 @@ export type PlanRow = Omit<Plan, 'burst' | 'enabled'> & {
   enabled: 0 | 1
 }
 
-/** The columns of a `PlanRow`, of table `plans p`. */
 export const PLAN_COLUMNS = `p.name, burst_requests, burst_seconds, daily, subnets, clients, count,
   downloads, enabled`
 
@@ -56,5 +55,4 @@ export function createPlanStore(db: Database) {
   } satisfies Registry['plans']
 }
 
-/** Stores the built-in plans in a new database. None of them is ever removed. */
 export const seedPlans = (db: Database): void => BUILT_IN_PLANS.forEach(createPlanStore(db).set)

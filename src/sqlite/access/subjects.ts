@@ -37,7 +37,6 @@ export type KeepMs = { readonly [kind in Kind]: number }
  */
 type Saved = readonly [Kind, id: string, requests: number, gaps: number[], latestMs?: number]
 
-/** Turns gaps into instants, in the same array. */
 function fromGaps(gaps: number[]): number[] {
   for (let i = 1; i < gaps.length; i += 1) gaps[i] = (gaps[i] ?? 0) + (gaps[i - 1] ?? 0)
   return gaps
@@ -49,7 +48,6 @@ function toSaved(kind: Kind, id: string, { admissions, requests, latestMs }: Usa
   return isLast ? [kind, id, requests, gaps] : [kind, id, requests, gaps, latestMs]
 }
 
-/** The text of a chunk with these subjects. */
 export const saveSubjects = (subjects: readonly (Subject & Usage)[]): string =>
   JSON.stringify(subjects.map(subject => toSaved(subject.kind, subject.id, subject)))
 
@@ -85,7 +83,6 @@ function resetUsage(usage: Usage, [, , atMs, , part]: ResetEntry): void {
   usage.latestMs = latestMs
 }
 
-/** A subject of one kind. */
 type Known = Usage & { readonly id: string }
 const KINDS = ['key', 'demo', 'temp'] as const
 
@@ -124,7 +121,6 @@ export function createSubjects(count: number) {
     clear(): void {
       for (const kind of KINDS) Object.assign(kinds[kind], createKind())
     },
-    /** All subjects and their usage. */
     all: (): (Subject & Usage)[] =>
       KINDS.flatMap(kind => kinds[kind].chunks.flat().map(known => ({ kind, ...known }))),
     read: ({ kind, id }: Subject): Usage | null => kinds[kind].byId.get(id) ?? null,
@@ -151,12 +147,10 @@ export function createSubjects(count: number) {
         .filter(({ requests, latestMs }) => requests > 0 && utcDay(latestMs) >= day)
         .reduce(n => n + 1, 0),
 
-    /** The text of a chunk. */
     save: (chunk: number): string =>
       JSON.stringify(
         KINDS.flatMap(kind => inChunk(kind, chunk).map(known => toSaved(kind, known.id, known))),
       ),
-    /** Adds the subjects in the text of a chunk. */
     load(chunk: number, text: string): void {
       for (const [kind, id, requests, gaps, latest] of JSON.parse(text) as Saved[]) {
         const admissions = fromGaps(gaps)
@@ -165,7 +159,6 @@ export function createSubjects(count: number) {
       }
     },
 
-    /** Removes old subjects from a chunk, and returns them. */
     forget: (chunk: number, timeMs: number, keepMs: KeepMs): (Subject & Usage)[] =>
       KINDS.flatMap(kind => {
         const { byId, chunks } = kinds[kind]

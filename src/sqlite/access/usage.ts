@@ -72,7 +72,6 @@ export function createUsageStore(
   const lock = (): void => void takeLock(() => begin.run(), lockWait)
   const inTransaction = <T>(work: () => T): T => log.transaction(lock, work)
 
-  /** The usage of subjects, in order. */
   function usagesOf(batch: readonly Subject[]): Usage[] {
     log.catchUp()
     return batch.map(subject => log.read(subject) ?? UNUSED)
@@ -120,7 +119,6 @@ export function createUsageStore(
         log.append(['reset', id ?? '', nowMs, kind, part])
         if (part !== 'window' && id !== null) networks.removeOf({ kind, id })
       }),
-    /** How many keys have sent requests on a UTC day or later. */
     countKeysUsed(day: number): number {
       log.catchUp()
       return log.countKeysUsed(day)
