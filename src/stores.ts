@@ -80,7 +80,6 @@ export type Stores = {
   withFeeds: With<FeedStore>
   /** The states of the feeds; none when no feed was ever fetched. */
   listFeeds(): Promise<StoredFeed[]>
-  /** What the checker said last; `null` when none ever ran. */
   checkerStatus(): Promise<CheckerStatus | null>
   /** Which of both exist; a database has both. */
   has(): { registry: boolean; list: boolean }
@@ -105,7 +104,6 @@ export const storesOf = (settings: StoreSettings, clock: Clock): Stores => {
 /** @throws CommandError when a data directory is there and cannot be used. */
 export const checkDirectory = (dir: string): void => void hasDirectory(dir)
 
-/** The stores in a data directory, which is no copy of a database. */
 function directoryStores(dir: string, clock: Clock): Stores {
   const own = (): string => {
     requireOwnData(dir)
@@ -249,7 +247,6 @@ function jobLockIn(dir: string, opened: DisposableStack): () => boolean {
 /** What a checker works with; failures are `StoreError`s. */
 export type Checking = {
   list: CheckerList
-  /** What it remembers, in its data directory. */
   store: CandidateStore
   status: CheckerStatusStore
   /** The states of the feeds; they are opened when they are first used. */
@@ -304,7 +301,6 @@ export const withMemoryChecker = <T>(
       ),
   )
 
-/** The checker's memory of an address; `null` when it has none. */
 export function findCandidate(dir: string, id: number) {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
   return readCandidates(dir, ({ find }) => find(id))

@@ -19,7 +19,6 @@ export type DatabaseState = {
 }
 
 export type ReplicationState = {
-  /** The version of the copy of the list; `null` without a copy. */
   listVersion: number | null
   lagSeconds: number
   /** Whether this node runs retention and feeds for all nodes. */
@@ -33,7 +32,6 @@ export type Observed = {
   checks: (untilMs?: number) => ListChecks
   /** How far this clock is ahead of the shared database's. */
   clockDistanceMs: () => Awaitable<number>
-  /** The nodes of a shared database. */
   nodes: () => Awaitable<readonly NodeReport[]>
   /** The list, counted at most 15 s before `nowMs`, or 2 minutes while a new count runs. @throws StoreError. */
   breakdown: (nowMs: number) => Awaitable<Breakdown>

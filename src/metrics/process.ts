@@ -33,10 +33,8 @@ export function readProcess() {
   }
 }
 
-/** Time between two measurements of the event loop. */
 export const EVERY_MS = 100
 
-/** A monotonic clock and timers. */
 export type Timing = { elapsedMs: () => number; later: SetTimer }
 
 /** Starts to measure how late a timer fires. A loop that is blocked for a second counts once. */

@@ -10,7 +10,6 @@ import type { Observed } from './observed.ts'
 import { attempt, readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AdmissionCounts, AllTraffic } from './traffic.ts'
 
-/** The counters of the request path. */
 export type Counted = {
   traffic: AllTraffic
   admissions: AdmissionCounts
@@ -26,7 +25,6 @@ type MetricsParts = {
   timing: Timing
 }
 
-/** How long a scrape waits for the list. */
 export const WAIT_MS_MAX = SECOND_MS
 
 /** Makes the sources of feeds unique: masking may have made some equal. */
@@ -40,7 +38,6 @@ function labelled(feeds: readonly FeedState[]): Reading['feeds'] {
   })
 }
 
-/** Escapes the value of a label. */
 const escaped = (text: string): string =>
   text.replace(/[\\"\n]/g, found => (found === '\n' ? '\\n' : `\\${found}`))
 

@@ -8,7 +8,6 @@ import { createHistogram, type Histogram, observe } from './histogram.ts'
 /** The outcome of a request: an error code, or the status if it is no error. */
 export type CodeOrStatus = ErrorCode | number
 
-/** The counters of a route. */
 export type RouteTraffic = {
   readonly path: string
   /** Answered requests by outcome. A stream counts when its body begins. */
@@ -26,12 +25,10 @@ export type AdmissionCounts = { [kind in Caller['kind']]: number } & { refunded:
 export type AllTraffic = {
   readonly routes: ReadonlyMap<string, RouteTraffic>
   begun: number
-  /** Requests whose reply was ready. */
   ended: number
   streams: { begun: number; ended: number; truncated: number }
 }
 
-/** Answered requests of a route, for the console. */
 export type Traffic = {
   /** 200, 404, 429, 5xx, and other 4xx. */
   ok: number
@@ -93,7 +90,6 @@ export function createCounters() {
       }
     },
 
-    /** The requests of a route by class of status. */
     traffic(path: string): Traffic {
       const { outcomes, durations, records, bytes } = route(path)
       const sums = { ok: 0, notFound: 0, refused: 0, failed: 0, rejected: 0 }

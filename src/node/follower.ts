@@ -4,9 +4,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import { startWorker } from '../lib/worker.ts'
 import type { ListData, ListReply, ListTask } from './list.worker.ts'
 
-/** The pause before a restart. */
 const RESTART_MS = SECOND_MS / 4
-/** How long `stop` waits for a running commit. */
 const STOP_MS_MAX = 2 * SECOND_MS
 
 type Hooks = {

@@ -25,11 +25,9 @@ const STANDING = `select schema, keys_version::float8 as version,
 
 type KeysOptions = {
   quick: Connection
-  /** For reading keys. */
   patient: Connection
   elapsedMs: () => number
   later: SetTimer
-  /** Makes the schema, once the database is there. */
   prepare: () => Promise<void>
   /** Called when the database has answered, before changed keys are read. */
   onReached: () => void
@@ -41,7 +39,6 @@ export function followKeys(options: KeysOptions) {
   const { quick, patient, elapsedMs, later, prepare, onReached, onAsked } = options
   let keys = openKnownKeys()
   let known: Standing | null = null
-  /** When the keys were last known to be the newest. */
   let knownMs: number | null = null
 
   /** Reads the changes since a version, or everything, from one snapshot of the database. */
@@ -86,7 +83,6 @@ export function followKeys(options: KeysOptions) {
   return {
     wake: polling.wake,
     find: (key => keys.find(key)) satisfies KeyReader['find'],
-    /** Why keys are not valid; `null` if they are. */
     problem(): string | null {
       if (knownMs === null) return 'the database was not reached yet'
       if (elapsedMs() - knownMs <= UNKNOWN_MS_MAX) return null

@@ -67,7 +67,6 @@ export function isConnectionFailure(thrown: unknown): boolean {
   return /^(?:08|57P|25006|25P0[34])/.test(state)
 }
 
-/** Whether a failure leaves open whether the statement was carried out. */
 const isOutcomeUnknown = (thrown: unknown): boolean =>
   !(thrown instanceof NotOpened) && /^(?:$|08|57P)/.test(stateOf(thrown))
 
@@ -76,7 +75,6 @@ export const isUnreachable = (failure: unknown): boolean =>
   failure instanceof UnknownOutcome ||
   (failure instanceof StoreError && failure.cause instanceof NotOpened)
 
-/** Why a call of the database failed, as the end of a sentence. */
 export function reasonOf(thrown: unknown): string {
   if (thrown instanceof NotOpened) return thrown.message
   const state = stateOf(thrown)

@@ -15,7 +15,6 @@ export type Mode = ImportMode | 'retain'
 type Result = { counts: ImportCounts } | { failure: string }
 
 const ASK_EVERY_MS = 20
-/** How long an import waits while no node runs. */
 const NO_NODE_MS_MAX = 15 * SECOND_MS
 /** A node reports every second. */
 const SEEN_MS = 5 * SECOND_MS
@@ -29,7 +28,6 @@ type OnWait = (reason: string) => void
 
 const HAS_NODE = `exists (select from proxylist.nodes where seen > proxylist.now_ms() - ${SEEN_MS})`
 
-/** Queues an import for the leader; returns its id. */
 async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<string> {
   const { id } = await onlyRow<{ id: string }>(
     query,
@@ -81,7 +79,6 @@ async function resultOf(
   }
 }
 
-/** Collects and compresses the rows of an import. */
 function createBody() {
   const frames: Uint8Array[] = []
   let part = createPart()
@@ -171,7 +168,6 @@ export async function queueList(query: Query, proxies: Iterable<IncomingProxy>):
 
 export type QueuedImport = { id: string; mode: Mode }
 
-/** The next import to merge. */
 export const nextImport = async (query: Query): Promise<QueuedImport | null> =>
   (
     await query<QueuedImport>(

@@ -5,12 +5,10 @@ import type { Change, Position, Version } from '../node/ports.ts'
 import { readFrames } from './body.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 
-/** An entry of the log without its body. */
 export type Entry = Version & {
   kind: 'delta' | 'snapshot'
   /** The mark of the version before. */
   after: string
-  /** Rows of the list. */
   rows: number
 }
 
@@ -23,7 +21,6 @@ const readFirst = async (query: Query, rest: string, values: number[] = []) =>
 /** The newest entry; `null`: the list was never changed. */
 export const readHead = (query: Query) => readFirst(query, 'order by version desc')
 
-/** The first entry after a version. */
 export const readNext = (query: Query, version: number) =>
   readFirst(query, 'where version > $1 order by version', [version])
 
@@ -63,7 +60,6 @@ export async function lacksOldList(query: Query): Promise<boolean> {
 
 /** How long entries before a snapshot stay, so that a node slightly behind does not need the snapshot. */
 const KEPT_MS = 60_000
-/** The least bytes of changes between two snapshots. */
 const CHANGES_BYTES_MIN = 2 ** 22
 
 /** Whether the changes since the newest snapshot have more bytes than the snapshot. */

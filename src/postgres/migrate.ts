@@ -10,7 +10,6 @@ import from2 from './schema/from-2.sql' with { type: 'text' }
 import functions from './schema/functions.sql' with { type: 'text' }
 import tables from './schema/tables.sql' with { type: 'text' }
 
-/** What leads from each earlier version to the next. */
 const UPGRADES: readonly string[] = [from1, from2]
 export const SCHEMA_VERSION = UPGRADES.length + 1
 

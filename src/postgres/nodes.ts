@@ -8,18 +8,15 @@ import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './migrate.ts'
 export type NodeName = { node: string; address: string }
 
 export type NodeState = NodeName & {
-  /** The version of its copy of the list; 0 if it has none. */
   version: number
   /** Seconds since its keys and list were last known to be the newest. */
   lagSeconds: number
   /** Its last report, in Unix milliseconds by the clock of the database. */
   seenMs: number
-  /** Seconds since its last report, by the same clock. */
   silentSeconds: number
 }
 
 export const createNodes = ({ query }: Connection) => ({
-  /** Stores the report of a node. */
   async report({ node, address }: NodeName, version: number, lagSeconds: number): Promise<void> {
     await query(
       `insert into proxylist.nodes (node, address, list_version, lag_seconds, seen)
@@ -128,7 +125,6 @@ export function createListener(host: () => string, onMessage: (message: string |
       sql = opened
       opened.listen('proxylist', hear, () => hear(null)).catch(endThis)
     },
-    /** Closes the connection. */
     end,
   }
 }

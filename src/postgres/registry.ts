@@ -63,7 +63,6 @@ export const toPlanRow = ({ burst, ...plan }: Plan): PlanRow => ({
   burst_seconds: burst?.seconds ?? null,
 })
 
-/** Stores the built-in plans: once, when the schema is made. None of them is ever removed. */
 export const seedPlans = (query: Query): Promise<void> =>
   insertRows(query, 'plans', BUILT_IN_PLANS.map(toPlanRow))
 
@@ -147,7 +146,6 @@ export const readStoredKeys = async (query: Query, since = -1): Promise<StoredKe
     oldSecrets: key.oldSecrets.map(fromHex),
   }))
 
-/** Stores keys as they are, under the number of their change. */
 async function insertKeys(
   query: Query,
   keys: readonly StoredKey[],
@@ -165,7 +163,6 @@ async function insertKeys(
   await insertRows(query, 'old_secrets', secrets)
 }
 
-/** Stores many keys as they are, as one change. */
 export const insertAllKeys = async (query: Query, keys: readonly StoredKey[]): Promise<void> =>
   insertKeys(query, keys, await nextVersion(query))
 
@@ -173,7 +170,6 @@ const HAVING_SECRETS = `
   select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
   union all select id, hash from proxylist.keys where hash = any($1::bytea[])`
 
-/** What could collide with keys to be stored. */
 const knownOf = (keys: readonly StoredKey[], plans: readonly Plan[]): Known => ({
   ids: new Set(keys.map(({ id }) => id)),
   idOf: new Map(keys.flatMap(key => hashesOf(key).map(hash => [hash.toHex(), key.id]))),

@@ -12,13 +12,11 @@ import { CommandError, reasonOf } from '../lib/errors.ts'
 export const PROXY_FILE = 'proxies.db'
 export const ACCESS_FILE = 'access.db'
 export const FEEDS_FILE = 'feeds.db'
-/** What the checker remembers of each address. */
 export const CHECKS_FILE = 'checks.db'
 
 /** The ends of the names of files that SQLite keeps next to a database in WAL mode. */
 export const WAL_ENDS = ['-wal', '-shm'] as const
 
-/** The path of a database's write-ahead log. */
 export const walOf = (file: string): string => `${file}-wal`
 
 /** The size of a file in bytes; 0 when there is none, or none that can be read. */
@@ -55,7 +53,6 @@ export function hasDirectory(dir: string): boolean {
   }
 }
 
-/** The sentence about a directory that is not there. */
 export const missingDirectory = (dir: string): string =>
   `there is no data directory ${dir}; check --data, or create it with: proxylist import, keys add or restore`
 
@@ -65,7 +62,6 @@ export function requireData(dir: string, name: DataFile): void {
   if (!existsSync(join(dir, name))) throw new CommandError(missingFile(dir, name))
 }
 
-/** The sentence about a database that is not there. */
 export const missingFile = (dir: string, name: DataFile): string =>
   `there is no ${join(dir, name)}; ${ORIGINS[name]}`
 

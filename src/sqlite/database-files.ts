@@ -12,7 +12,6 @@ export function giveTo({ uid, gid }: Stats, file: string): void {
   if (process.getuid?.() === 0) chownSync(file, uid, gid)
 }
 
-/** When root creates a file, makes the owner of its folder its owner. */
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
 /** Moves a closed database to a path, also over another file. Removes the old WAL: SQLite would apply it to the new file. */
@@ -22,7 +21,6 @@ export function installDatabase(from: string, to: string): void {
   renameSync(from, to)
 }
 
-/** Removes the WAL of a database that was removed or is being replaced. */
 export function removeWal(file: string): void {
   for (const end of WAL_ENDS) rmSync(file + end, { force: true })
 }
@@ -62,7 +60,6 @@ export function inodeOf(path: string): number | null {
   }
 }
 
-/** Whether the file of an open database was removed or replaced. */
 export function hasMoved(db: Database): boolean {
   const moved = new Int32Array(2) // SQLite writes one, Bun wants room for a pointer
   db.fileControl(constants.SQLITE_FCNTL_HAS_MOVED, moved)

@@ -11,7 +11,6 @@ import { giveToOwner } from './database-files.ts'
 import { explain, isDamage, needsOperator } from './errors.ts'
 import { migrate, requireApplicationId, type Schema } from './migrate.ts'
 
-/** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
 /** How long the server waits; it answers no request meanwhile, so it soon answers 503 instead. */
 const SERVER_BUSY_MS = 250
@@ -123,7 +122,6 @@ export function rollBack(db: Database): void {
   }
 }
 
-/** Rows in pages. */
 export function* pagesOf<R>(rows: Iterable<R>, size: number): Generator<R[]> {
   let page: R[] = []
   for (const row of rows) {

@@ -105,7 +105,6 @@ const ifThere =
       ? check(directory)
       : right(`there is no ${directory.dir}; serve makes it`)
 
-/** The checks for the directory of a node, which holds a copy of the list of the shared database. */
 export const COPY_CHECKS = {
   permissions: ifThere(DIRECTORY_CHECKS.permissions),
   copy: ifThere(({ dir }) =>

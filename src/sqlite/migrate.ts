@@ -25,7 +25,6 @@ export type Schema = {
   scripts: readonly string[]
   /** The caller only reads: the file must exist, and an earlier schema is refused instead of migrated. */
   isReader?: boolean
-  /** Writes the first rows of a new database. */
   fill?: (db: Database) => void
   /** The file lies in a temporary folder: no copy of it is kept before it is migrated. */
   isTemporary?: boolean
@@ -34,7 +33,6 @@ export type Schema = {
 export const pragma = (db: Database, name: string): number =>
   Number(Object.values(db.query<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])
 
-/** The schema version of a database; 0 is an empty file. */
 export const schemaVersion = (db: Database): number => pragma(db, 'user_version')
 
 /** @throws CommandError when the file is a database of another program, or another one of this program. */

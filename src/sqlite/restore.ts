@@ -47,12 +47,10 @@ export type ArchiveSource = {
   bytes: AsyncIterable<Uint8Array>
   /** Ends the restore early; nothing is changed. */
   signal: AbortSignal
-  /** Called with the number of bytes that have been read. */
   progress: (bytes: number) => void
 }
 
 type RestoreOptions = ArchiveSource & {
-  /** The data directory; created when it is missing. */
   dir: string
   /** Whether to replace data that is there, and keep it in a folder of the data directory. */
   force: boolean
@@ -114,7 +112,6 @@ function requireFree(dir: string, force: boolean): void {
   for (const { name } of DATA_FILES) requireUnused(join(dir, name))
 }
 
-/** How long to wait for a command that has a database open, in milliseconds. */
 const BUSY_MS = 1_000
 
 /**
@@ -158,7 +155,6 @@ function keepPrevious(dir: string, names: readonly string[], nowMs: number): str
 
 const OPEN = { access: openAccessFile, proxies: openListFile } as const
 
-/** Migrates a database of an archive and checks it. */
 function checkDatabase(scratch: string, { name, kind }: (typeof DATA_FILES)[number]): void {
   const file = join(scratch, name)
   try {

@@ -20,7 +20,6 @@ import { createCheckpointer } from './wal.ts'
 
 type Say = (sentence: string) => void
 
-/** The list as the server uses it. */
 export type ServerList = ProxyReader & {
   /** Finds the answers that must be streamed; `null`: none must be. */
   streamer: AnswerStreamer | null

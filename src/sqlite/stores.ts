@@ -55,7 +55,6 @@ export function openList(dir: string | null, { clock = systemClock, ...mode }: L
     cityNames: proxies.cityNames,
     isEmpty: proxies.isEmpty,
     importMark: proxies.importMark,
-    /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
     pages: (filter: Filter, nowMs: number) =>
       readPages(db, () => proxies.open<Row>(filter, { nowMs, addressBits: 32 }, ROW_COLUMNS).rows),
     endpointPages: (filter: Filter, nowMs: number) =>
@@ -84,7 +83,6 @@ export function openList(dir: string | null, { clock = systemClock, ...mode }: L
   }
 }
 
-/** Opens keys, plans and usage in `dir`. */
 export function openRegistry(dir: string, mode: OpenMode = {}) {
   const db = openAccessFile(join(dir, ACCESS_FILE), { ...mode, fill: seedPlans })
   const usage = createUsageStore(db)

@@ -25,7 +25,6 @@ const ADD = `
       select coalesce(d.hours[i], 0) + coalesce(excluded.hours[i], 0)
       from generate_series(1, greatest(cardinality(d.hours), cardinality(excluded.hours))) i)`
 
-/** `days` is JSON. */
 type UseRow = { seen: number | null; days: string }
 
 /** Looks up each day of each key: a range of days would read the rows of all keys. */

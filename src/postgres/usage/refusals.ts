@@ -44,7 +44,6 @@ function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): n
 
 export type RefusalCache = ReturnType<typeof createRefusalCache>
 
-/** `elapsedMs` is the stopwatch of this machine. */
 export function createRefusalCache(elapsedMs: () => number) {
   const full = new LRUCache<string, Full>({ max: FULL_MAX })
   let generation = 0

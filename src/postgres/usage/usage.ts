@@ -32,7 +32,6 @@ import { createKeyUse } from './key-use.ts'
 import { createNetworks } from './networks.ts'
 import { createRefusalCache } from './refusals.ts'
 
-/** What a subject has used, and the time by the database's clock. */
 type Read = { usage: Usage; nowMs: number }
 type ReadRow = { nowMs: number; used: string | null }
 type UsedJson = { at: number[]; latest: number; requests: number }
@@ -54,7 +53,6 @@ async function readUsage(query: Query, subjects: readonly Subject[]): Promise<Re
   })
 }
 
-/** Rows that are removed at a time. */
 const REMOVE_SLICE = 2_000
 
 /**

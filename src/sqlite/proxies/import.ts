@@ -38,7 +38,6 @@ const NAMES_MAX = 65_536
 const SHORT_WAIT_MS = 500
 /** How long an import waits for another one, in milliseconds. */
 const WAIT_MS = 3_600_000
-/** Time between two attempts to lock the list while the event loop goes on. */
 const RETRY_MS = 50
 
 /** The parameter after the columns: the services that a row states, as bits. */

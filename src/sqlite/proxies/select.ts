@@ -36,10 +36,8 @@ export const SCAN_MAX = 20_000
 /** Most records that are found quickly, and rendered at once. */
 export const QUICK_RECORDS_MAX = 1_000
 
-/** The filter of all proxies that a draw is made from. */
 const undrawn = (filter: Filter): Filter => ({ ...filter, sort: null, count: null })
 
-/** A value that no two rows of an answer may share. */
 type KeyOf = (row: EndpointRow) => number | string
 const maskedOf: KeyOf = row => maskId(row[AT.id])
 /** The outgoing address of a proxy, or else its own. Needs all columns. */
@@ -86,7 +84,6 @@ export function createLongSelect(db: Database) {
     return keys.length > 0 ? firstOfEach(rows, keys, filter.count) : rows
   }
 
-  /** All matches to draw from. */
   const matches = (filter: Filter, options: FindOptions): Matches =>
     matchesOf(rowsOf(undrawn(filter), options, ENDPOINT_COLUMNS))
 
@@ -193,17 +190,14 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
       const rows = onSnapshot(() => findQuickly(filter, options))
       return rows && { rows, cityNames: cities.nameOf, areKept: hotResults.has(rows) }
     },
-    /** Finds all that match, however many they are. */
     findAll(filter: Filter, options: FindOptions): Found {
       const rows = onSnapshot(() => [...open<Row>(filter, options, ROW_COLUMNS).rows])
       return { rows, cityNames: cities.nameOf, areKept: false }
     },
-    /** See `ProxyReader.findByIds`. */
     findByIds(filter: Filter, options: FindOptions, ids: readonly number[]): Found | null {
       const rows = all(selectByIds(compileFilter(filter, options, cities), ids))
       return rows.length === ids.length ? { rows, cityNames: cities.nameOf, areKept: false } : null
     },
-    /** See `ProxyReader.explainEmpty`. */
     explainEmpty(filter: Filter): EmptyReason {
       const { countries, countryMode, port, lang } = filter
       const lacking: Lacking[] = []

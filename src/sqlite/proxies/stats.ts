@@ -143,14 +143,12 @@ export function readBreakdown(db: Database, nowMs: number): Breakdown {
   })()
 }
 
-/** What the worker that keeps columns is sent. */
 export type StatsQuery = { file: string; request: StatsRequest }
 /** What the worker that ends afterwards is sent. */
 export type CountTask = { kind: 'count'; file: string; database: 'proxies'; nowMs: number }
 
 /** A worker that takes longer is ended: it keeps the WAL from being emptied. */
 const WORK_MS_MAX = 20_000
-/** Columns are gone so long after the last query. */
 const IDLE_MS = MINUTE_MS
 
 /** Answers queries about the list in `file` in a worker. */

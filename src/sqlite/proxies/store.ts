@@ -16,7 +16,6 @@ import { createSelect, SCAN_MAX } from './select.ts'
 const REINDEX_ROWS_MIN = 20_000
 const REINDEX_SHARE = 1 / 8
 
-/** How `create index` sorts, see `restore`. */
 const SORT_RUN_KIB = 2 * 1024
 
 /** The latest definition of each index. */
@@ -30,7 +29,6 @@ const INDEXES = new Map(
 export const countRows = (db: Database, table = 'proxies'): number =>
   db.query<{ rows: number }, []>(`select count(*) as rows from ${table}`).get()?.rows ?? 0
 
-/** See `ProxyWriter.importMark`. */
 export const importMarkIn = (db: Database): string =>
   db.query<{ mark: string }, []>('select imported as mark from list').get()?.mark ?? ''
 
@@ -61,7 +59,6 @@ export function createIndexUpkeep(db: Database) {
   }
 }
 
-/** Adds a row, or replaces the row of the same address. */
 export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
   values (${ROW_COLUMNS.map(() => '?').join(', ')})
   on conflict (id) do update set
@@ -109,7 +106,6 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
   const select = createSelect(db, scanMax, version)
 
-  /** A number that changes whenever the list does. */
   function version(): number {
     if (othersVersion() !== seenVersion) changes += 1
     seenVersion = othersVersion()
@@ -137,7 +133,6 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     version,
     count,
 
-    /** Records that this connection has changed the list. */
     noteChange: (): void => {
       changes += 1
     },

@@ -13,7 +13,6 @@ import type { Matches } from '../../proxies/draw.ts'
 import { toStoreError } from '../errors.ts'
 import { createStreamSlots, type Release, type SlotLimits } from './stream-slots.ts'
 
-/** The list, and the name of the provider's own service. */
 export type StreamSetup = { file: string; provider: string }
 
 export type ToWorker =
@@ -21,7 +20,6 @@ export type ToWorker =
   | { kind: 'find'; id: number; query: Query; nowMs: number; needsTotals: boolean }
   /** Finds all matches of a query, to draw from. */
   | { kind: 'match'; query: Query; nowMs: number }
-  /** Requests the next chunk of a stream. */
   | { kind: 'pull'; id: number }
   /** Ends a stream, if it has begun. */
   | { kind: 'cancel'; id: number }
@@ -45,7 +43,6 @@ const STREAM_MS_MAX = 600_000
 const ANSWER_MS_MAX = 22_000
 
 export type StreamHooks = {
-  /** Throws when the list must not be shown any more. */
   verify: () => void
   /** Called with the failure of an answer that could not be found, or was interrupted. */
   onFailure: (error: unknown) => void
