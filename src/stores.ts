@@ -1,7 +1,4 @@
-/**
- * Which stores the settings choose, for a command and for `serve`: those of a data directory, or those of
- * a database that machines share. What is in either is that store's own.
- */
+/** The stores that the settings choose: of a data directory, or of a database that machines share. */
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -171,10 +168,7 @@ function databaseStores(
   dir: string,
   clock: Clock,
 ): Stores {
-  /**
-   * Requires the schema, works and closes; the connections are opened when they are first used, and
-   * `patient` waits longer. @throws CommandError when the database fails.
-   */
+  /** Requires the schema, works and closes; `patient` waits longer. @throws CommandError */
   async function connected<T>(
     need: Need,
     origin: string,
@@ -253,10 +247,7 @@ export type Checking = {
   openFeedStore(): Awaitable<FeedStore>
 }
 
-/**
- * Opens what the one checker of a data directory, or of a database, works with, and closes it.
- * @throws CommandError when another one is at work, and where a store fails.
- */
+/** Works with the stores of the only checker of its data. @throws CommandError, also when it is not the only one. */
 export async function withChecker<T>(
   { data: dir, database: url, databaseTimeout: timeoutMs }: StoreSettings,
   clock: Clock,

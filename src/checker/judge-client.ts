@@ -1,7 +1,4 @@
-/**
- * Asks the judge (contract H2): through a proxy for a check, or directly for a self-check, which learns the judge's
- * clock and our address.
- */
+/** Asks the judge (contract H2): through a proxy for a check, or directly for a self-check. */
 import { isIPv4 } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { Resolve } from '../feeds/fetch.ts'

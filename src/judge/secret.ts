@@ -23,10 +23,7 @@ async function createSecret(file: string): Promise<boolean> {
   }
 }
 
-/**
- * Derives the keys from the secret in a file. Creates the file if it does not exist.
- * @throws CommandError (usage) when the secret is unusable, or other users can read it.
- */
+/** Derives the keys from the secret in a file, which it makes if it is missing. @throws CommandError (usage) */
 export async function openSecret(file: string): Promise<{ keys: Keys; isNew: boolean }> {
   const isNew = await createSecret(file)
   const text = await readRegularFile(file).then(String, error => {

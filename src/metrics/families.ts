@@ -1,7 +1,4 @@
-/**
- * The table of metrics, in the order of the text (contract G4). No label has a value that clients choose, such as a
- * key, its id, or an unknown path.
- */
+/** The table of metrics (contract G4). No label has a value that clients choose, such as a key or its id. */
 import type { CacheCounts } from '../api/response-cache.ts'
 import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.ts'
 import type { FeedState } from '../feeds/store.ts'

@@ -1,7 +1,4 @@
-/**
- * A node: a server on a shared database, which counts usage. Keys and plans are in the memory of the node. Its list is
- * a copy in the data directory.
- */
+/** A node: a server on a shared database, with keys and plans in memory and a copy of the list. */
 import { mkdirSync } from 'node:fs'
 import { FLUSH_SECONDS } from '../access/history.ts'
 import type { KeyReader } from '../access/ports.ts'

@@ -1,7 +1,4 @@
-/**
- * Bodies of log entries and imports: frames of compressed JSON, each after its length. A list of a million rows is
- * written and read in little memory.
- */
+/** Bodies of log entries and imports: frames of compressed JSON, so that a long list takes little memory. */
 import { onlyRow, type Query, type Value } from './connection.ts'
 
 const LENGTH_BYTES = 4

@@ -23,10 +23,7 @@ export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
 /** Reads a copy of the list; `follow` brings it to the newest version. */
 type CheckerCopy = Pick<CheckerList, 'page'> & { follow(): Promise<{ version: number }> }
 
-/**
- * The list of a database as its checker uses it. It writes nothing unless `isOnly` says that no
- * other checker does.
- */
+/** The list of a database as its checker uses it, which writes nothing unless it is the only one. */
 export function createCheckerList(
   connection: Connection,
   { page, follow }: CheckerCopy,

@@ -1,7 +1,4 @@
-/**
- * Connections to PostgreSQL: their settings, and how long a statement may take. Every failure of the database
- * becomes a `StoreError`.
- */
+/** Connections to PostgreSQL. Every failure of the database becomes a `StoreError`. */
 import type { SQL } from 'bun'
 import { eachHost } from '../config/parsers.ts'
 import { rejectAfter } from '../lib/clock.ts'

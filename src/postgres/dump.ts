@@ -39,10 +39,7 @@ const NETWORKS = `
   select kind, id, network_set as "set", day, array_agg(network) as networks
   from proxylist.networks group by kind, id, network_set, day`
 
-/**
- * Reads a database as of one moment, while nodes use it; `installation` is its id.
- * @throws CommandError when it has no schema, StoreError when it fails.
- */
+/** Reads a database as of one moment; `installation` is its id. @throws CommandError without a schema. */
 export const readDump = (
   order: DatabaseOrder,
 ): Promise<{ dump: AccessDump; installation: string; shown: string }> =>

@@ -57,10 +57,7 @@ const isDatabaseFailure = (thrown: unknown): boolean =>
   codeOf(thrown).startsWith('ERR_POSTGRES') ||
   clientReason(codeOf(thrown)) !== null
 
-/**
- * Whether statements after this failure need another connection: this one has ended, or its server
- * has become a standby.
- */
+/** Whether the next statement needs another connection: this one has ended, or leads to a standby. */
 export function isConnectionFailure(thrown: unknown): boolean {
   const state = stateOf(thrown)
   if (state === '') return isDatabaseFailure(thrown)

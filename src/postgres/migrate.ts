@@ -1,7 +1,4 @@
-/**
- * The schema in PostgreSQL: making and migrating it, once for all machines, under an advisory
- * lock. Everything is in the schema `proxylist` of the database.
- */
+/** Makes and migrates the schema in PostgreSQL, once for all machines, under an advisory lock. */
 import { CommandError } from '../lib/errors.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 import { seedPlans } from './registry.ts'
@@ -68,10 +65,7 @@ export async function schemaState({
 export const installationOf = async (query: Query): Promise<string> =>
   (await onlyRow<{ id: string }>(query, 'select id::text as id from proxylist.installation')).id
 
-/**
- * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.
- * @throws CommandError when a newer program made it, StoreError when the database fails.
- */
+/** Makes or migrates the schema in one transaction. @throws CommandError when a newer program made it. */
 export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
   if ((await schemaState({ query, shown })) === 'newest') return
   await transaction(async tx => {

@@ -55,10 +55,7 @@ export type BackupOptions = {
 
 export type Backup = { files: string[]; bytes: number } & Counts
 
-/**
- * Copies a database as of one moment, while others read and write it.
- * @throws CommandError when it is damaged, or one of the files cannot be used.
- */
+/** Copies a database as of one moment, while others use it. @throws CommandError when it is damaged. */
 export function copyDatabase(file: string, to: string, kind: ServerKind): void {
   try {
     using db = openAsIs(file)
@@ -82,10 +79,7 @@ export function copyFeedsFile(dir: string, to: string): void {
   if (existsSync(file)) copyFileSync(file, join(to, FEEDS_NAME))
 }
 
-/**
- * Backs up a data directory while others read and write it.
- * @throws CommandError when a database is missing or damaged, or the archive exists or cannot be written.
- */
+/** Backs up a data directory while others read and write it. @throws CommandError */
 export async function backUp({
   dir,
   ...options
@@ -101,10 +95,7 @@ export async function backUp({
   }, options)
 }
 
-/**
- * Writes an archive of the files that `fill` makes in a temporary folder.
- * @throws CommandError when the file exists or cannot be written.
- */
+/** Writes an archive of the files that `fill` makes in a temporary folder. @throws CommandError */
 export async function writeBackup(
   fill: (scratch: string) => Awaitable<void>,
   options: BackupOptions,

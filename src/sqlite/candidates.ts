@@ -248,10 +248,7 @@ function lockDirectory(dir: string): () => void {
   throw new CommandError(`another checker is at work on ${dir}: there is one for a data directory`)
 }
 
-/**
- * Opens the candidates of a data directory for its only checker, or a store in memory when `dir` is null.
- * @throws CommandError when another checker has it, and as `openDatabase` does.
- */
+/** Opens the candidates for the only checker of `dir`, or of memory. @throws CommandError */
 export function openCandidates(dir: string | null) {
   using opened = new DisposableStack()
   if (dir !== null) opened.defer(lockDirectory(dir))

@@ -1,7 +1,4 @@
-/**
- * The list as the checker uses it: read in pages by address, and written once a second while servers read it and
- * others import. No statement waits for a lock.
- */
+/** The list as the checker uses it beside servers and imports. No statement waits for a lock. */
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'

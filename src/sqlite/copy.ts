@@ -74,10 +74,7 @@ export function removeCopyMark(file: string): void {
   db.run('drop table if exists copy_of')
 }
 
-/**
- * The copy in `dir`; `'own'`: an ordinary list; `null`: no list, or one that is empty or unreadable, which a node may
- * replace.
- */
+/** The copy in `dir`; `'own'`: an ordinary list; `null`: none, or one that a node may replace. */
 function copyIn(dir: string): CopyOf | 'own' | null {
   const file = join(dir, PROXY_FILE)
   try {

@@ -1,7 +1,4 @@
-/**
- * Opening a database file: creating it, its pragmas, and its migration. Knows nothing of the
- * meaning of its tables.
- */
+/** Opens database files: creation, pragmas and migration. */
 import { Database } from 'bun:sqlite'
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -170,10 +170,7 @@ function checkDatabase(scratch: string, { name, kind }: (typeof DATA_FILES)[numb
 const pathIn = (scratch: string, name: string): string | null =>
   ARCHIVED.includes(name) ? join(scratch, name) : null
 
-/**
- * Unpacks an archive into a folder, which then holds its files, the databases checked and of the newest schema.
- * @throws CommandError when it is no whole and intact backup.
- */
+/** Unpacks an archive into a folder, and migrates and checks its databases. @throws CommandError */
 export async function unpack(
   scratch: string,
   { file, bytes, signal, progress }: ArchiveSource,

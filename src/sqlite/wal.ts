@@ -16,10 +16,7 @@ export function pendingBytes(db: Database): number {
 /** The size at which the worker checkpoints. Checkpointing so much takes about 20 ms. */
 const PENDING_BYTES_MAX = 16 * 1024 * 1024
 
-/**
- * Ticks between two attempts. While a reader keeps the WAL, a checkpoint frees nothing, and makes servers drop cached
- * answers.
- */
+/** Ticks between two attempts: while a reader keeps the WAL, a checkpoint frees nothing. */
 const PAUSE_TICKS = 10
 
 export type CheckpointTask = { kind: 'checkpoint'; file: string; database: ServerKind }

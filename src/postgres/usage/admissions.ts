@@ -96,10 +96,7 @@ export const createAdmitBatch =
     return decisions
   }
 
-/**
- * Returns a function that refunds once: if the outcome is unknown, it does not try again, because a
- * second time could refund what another request has used.
- */
+/** Refunds once: after an unknown outcome, a second time could refund another request. */
 export const createRefund =
   (query: Query, cache: RefusalCache, onRefunded: (admitted: Admitted) => void) =>
   async (batch: readonly Admitted[]): Promise<void> => {

@@ -1,7 +1,4 @@
-/**
- * Usage in PostgreSQL, for all machines together: the port `UsageStore`. Only the database's clock
- * decides, not the time of a request.
- */
+/** The port `UsageStore` in PostgreSQL, for all machines together. Only the clock of the database decides. */
 import { HISTORY_DAYS } from '../../access/history.ts'
 import type { UsageStore } from '../../access/ports.ts'
 import {
@@ -55,10 +52,7 @@ async function readUsage(query: Query, subjects: readonly Subject[]): Promise<Re
 
 const REMOVE_SLICE = 2_000
 
-/**
- * Settings of the connections that decide: their statements find rows by primary key, with plans that
- * are made once.
- */
+/** Their statements find rows by primary key, with plans that are made once. */
 const BY_PRIMARY_KEY = {
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',

@@ -1,7 +1,4 @@
-/**
- * Keys in SQLite, stored and found by their SHA-256 only. There is one writer of a key's row: new keys,
- * imported ones, moves and copies on nodes all come through it.
- */
+/** Keys in SQLite, stored and found by their SHA-256 only. */
 import type { Database } from 'bun:sqlite'
 import { keySubject } from '../../access/entitlements.ts'
 import {

@@ -1,7 +1,4 @@
-/**
- * Writing the list. An import is one transaction, so readers see the list before it or after it (contract D2, D5).
- * Independent of file formats.
- */
+/** Writes the list. An import is one transaction: readers see the list before it or after it (contract D5). */
 import type { Database } from 'bun:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import { StoreError } from '../../lib/errors.ts'

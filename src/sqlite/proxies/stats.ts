@@ -36,10 +36,7 @@ const EXAMPLES: Output = {
   ...{ isDownload: false, line: null, splitIp: false, wrap: false },
 }
 
-/**
- * Answers queries about an open list, whose columns it keeps until the list changes: to fill them takes most of a
- * second for a million rows.
- */
+/** Answers queries about an open list. It keeps the columns, because filling them takes most of a second. */
 export function createStatsReader(db: Database) {
   const { named, nameOf } = createCities(db)
   const dataVersion = dataVersionOf(db)

@@ -1,7 +1,4 @@
-/**
- * Slots for streams (contract B9): a semaphore with a limit for each key and one for all of them, first
- * come first served. Each server process has its own.
- */
+/** Slots for streams (contract B9): a semaphore for each key and one for all, first come first served. */
 import { ApiError, type ErrorCode } from '../../api/errors.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
 import { type SetTimer, timerLater } from '../../lib/clock.ts'

@@ -1,8 +1,4 @@
-/**
- * The server's side of the worker that finds and renders streams. The server
- * pulls one chunk at a time, as fast as the client reads, and the worker renders the next one meanwhile: a
- * stream uses the memory of two or three chunks.
- */
+/** The server's side of streams. It pulls a chunk as fast as the client reads, while the worker renders the next. */
 import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
