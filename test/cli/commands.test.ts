@@ -9,7 +9,7 @@ import {
   fails,
   prints,
   runCommand,
-  take,
+  runStep,
   testTranscripts,
 } from '../support/transcript.ts'
 import { FEEDS } from './feeds.cases.ts'
@@ -72,8 +72,8 @@ test('keys list shows state, plan, end, and only the prefix of a key', async () 
       ...{ requests_today: 0, subnets_today: 0, created: '2026-11-20T12:00:00.000Z' },
     }
   })
-  const table = await take(cwd, { args: 'keys list', stdout: /^ID / })
-  const json = await take(cwd, { args: 'keys list --json', stdout: /^\[\n/ })
+  const table = await runStep(cwd, { args: 'keys list', stdout: /^ID / })
+  const json = await runStep(cwd, { args: 'keys list --json', stdout: /^\[\n/ })
   expect(JSON.parse(json.stdout)).toEqual(shown.toSorted((a, b) => (a.id < b.id ? -1 : 1)))
   for (const { id, prefix, state } of shown) {
     expect(table.stdout).toMatch(
@@ -87,7 +87,9 @@ test('keys list shows state, plan, end, and only the prefix of a key', async () 
 test('--json prints the key or plan that a command made, changed or removed', async () => {
   const cwd = directoryOf()
   const ask = async (line: string) =>
-    JSON.parse((await take(cwd, { args: `${line} --json`, stdout: /^\{\n/, stderr: /./ })).stdout)
+    JSON.parse(
+      (await runStep(cwd, { args: `${line} --json`, stdout: /^\{\n/, stderr: /./ })).stdout,
+    )
   const texts = { plan: 'classic', label: 'first', note: '', from: '' }
   const given = 'first-0123456789'
   const made = await ask(`keys add --plan classic --label first --expires 1d --key ${given}`)
@@ -110,7 +112,7 @@ test('--json prints the key or plan that a command made, changed or removed', as
   expect(await ask(`keys revoke ${id}`)).toEqual({ id, state: 'revoked' })
   expect(await ask(`keys remove ${id}`)).toEqual({ id, state: 'removed' })
   const plan = await ask('plans set small --count 9')
-  const { stdout: plans } = await take(cwd, { args: 'plans list --json', stdout: /./ })
+  const { stdout: plans } = await runStep(cwd, { args: 'plans list --json', stdout: /./ })
   expect(JSON.parse(plans)).toContainEqual(plan)
   expect(await ask('plans remove small')).toEqual({ name: 'small', state: 'removed' })
 })
@@ -125,7 +127,7 @@ test.each([
 ])('%s names a file that is not a database', async (line, file) => {
   const other = file === PROXY_FILE ? ACCESS_FILE : PROXY_FILE
   const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n', [`data/${file}`]: 'x'.repeat(9999) })
-  const { stderr } = await take(cwd, fails(line, /^proxylist: [^\n]+\n$/))
+  const { stderr } = await runStep(cwd, fails(line, /^proxylist: [^\n]+\n$/))
   expect(stderr).toContain(`data/${file} is not a database; `)
   expect(stderr).toEndWith('restore a backup with: proxylist restore --force FILE\n')
   expect(stderr).not.toContain(other)

@@ -15,7 +15,13 @@ import { connectTo, emptyDatabase, HAS_POSTGRES, startPostgres } from '../suppor
 import { proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { directoryOf, runCommand, type Step, type Transcript, take } from '../support/transcript.ts'
+import {
+  directoryOf,
+  runCommand,
+  runStep,
+  type Step,
+  type Transcript,
+} from '../support/transcript.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -74,7 +80,7 @@ async function start(files: Transcript['files'] = FILES) {
     cwd,
     url,
     step: (line: string, expected: Partial<Step> = {}) =>
-      take(cwd, { args: line.split(' '), env: { PROXYLIST_DATABASE: url }, ...expected }),
+      runStep(cwd, { args: line.split(' '), env: { PROXYLIST_DATABASE: url }, ...expected }),
   }
 }
 
@@ -178,7 +184,7 @@ const KINDS = ['keys list', 'keys add', 'import a.txt', 'feeds', 'fetch --feed a
 
 describe.skipIf(!HAS_POSTGRES)('one sentence names a database', () => {
   const failing = (line: string, url: string, why: RegExp) =>
-    take(directoryOf(FILES), {
+    runStep(directoryOf(FILES), {
       args: [...line.split(' '), '--database-timeout', '300ms'],
       env: { PROXYLIST_DATABASE: url },
       exitCode: 1,
@@ -292,7 +298,7 @@ test.skipIf(!HAS_POSTGRES)(
   async () => {
     const server = await startPostgres()
     const env = { PROXYLIST_DATABASE: server.url('postgres') }
-    await take(directoryOf(), { args: 'plans set x', env, stderr: /./ })
+    await runStep(directoryOf(), { args: 'plans set x', env, stderr: /./ })
     const { query, close } = connectTo(server.url('postgres'))
     await query("alter system set synchronous_standby_names = 'away'")
     await query('select pg_reload_conf()')
@@ -321,7 +327,7 @@ describe.skipIf(!HAS_POSTGRES)('a data directory that is a copy', () => {
     const says =
       /^proxylist: data\/proxies\.db is a copy of a shared database: name that with --database, or give another --data\n$/
     for (const line of [...KINDS, 'list', 'stats', 'keys revoke k', 'plans list']) {
-      await take(cwd, { args: line.split(' '), exitCode: 1, stderr: says })
+      await runStep(cwd, { args: line.split(' '), exitCode: 1, stderr: says })
     }
   })
 
@@ -330,6 +336,6 @@ describe.skipIf(!HAS_POSTGRES)('a data directory that is a copy', () => {
     const url = ['--database', 'postgres://127.0.0.1:1/proxylist']
     const args = ['list', 'time=9999999999', ...url]
     makeCopy(join(cwd, 'data'))
-    await take(cwd, { args, stdout: '203.0.113.9:80\n' })
+    await runStep(cwd, { args, stdout: '203.0.113.9:80\n' })
   })
 })

@@ -7,7 +7,7 @@ import { COMMANDS } from '../../src/cli/program.ts'
 import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
 import { BINARY, proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
-import { directoryOf, type Step, take } from '../support/transcript.ts'
+import { directoryOf, runStep, type Step } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -64,7 +64,7 @@ test('each command works as a program, and makes files only for its user', async
     'a.txt': 'http://192.0.2.1:80\nsocks5://192.0.2.2:80\n',
     'b.txt': 'http://192.0.2.3:80\n',
   })
-  for (const step of STEPS) await take(cwd, step, proxylist)
+  for (const step of STEPS) await runStep(cwd, step, proxylist)
   const filesOf = (dir: string) => readdirSync(join(cwd, dir)).map(name => join(dir, name))
   const made = ['b.tar', 'data', ...filesOf('data'), 'c', ...filesOf('c')]
   expect(made.filter(path => (statSync(join(cwd, path)).mode & 0o077) !== 0)).toEqual([])
@@ -79,8 +79,8 @@ test.skipIf(BINARY === undefined)('the binary ignores .env and bunfig.toml', asy
     'bunfig.toml': 'preload = ["./loud.ts"]\n',
     'loud.ts': 'process.stdout.write("hello from the preload")\n',
   })
-  await take(cwd, { args: 'plans set classic', stderr: /^plan classic: / }, proxylist)
-  await take(cwd, { args: 'plans list', stdout: /^NAME [^\n]*\nclassic / }, proxylist)
+  await runStep(cwd, { args: 'plans set classic', stderr: /^plan classic: / }, proxylist)
+  await runStep(cwd, { args: 'plans list', stdout: /^NAME [^\n]*\nclassic / }, proxylist)
   expect(existsSync(join(cwd, 'data', ACCESS_FILE))).toBeTrue()
   expect(existsSync(join(cwd, 'elsewhere'))).toBeFalse()
 })

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { cleanUp } from '../support/temporary.ts'
-import { directoryOf, runCommand, take } from '../support/transcript.ts'
+import { directoryOf, runCommand, runStep } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -36,29 +36,32 @@ const PLACES =
 
 test('import adds places to rows without one', async () => {
   const cwd = directory()
-  await take(cwd, { args: ['import', 'a.csv', ...BOTH], stderr: /added 3/ })
-  await take(cwd, { args: ['list', ALL], stdout: PLACES })
-  await take(cwd, { args: 'list city=berlin&lang=en&time=999999999', stdout: '192.0.2.1:80\n' })
+  await runStep(cwd, { args: ['import', 'a.csv', ...BOTH], stderr: /added 3/ })
+  await runStep(cwd, { args: ['list', ALL], stdout: PLACES })
+  await runStep(cwd, { args: 'list city=berlin&lang=en&time=999999999', stdout: '192.0.2.1:80\n' })
 })
 
 test('fetch adds places, and imports a feed again for a new database', async () => {
   const cwd = directory()
-  await take(cwd, { args: 'fetch --feed a.csv', stdout: /./ })
-  await take(cwd, { args: ['list', `country=de&${ALL}`], stdout: /^\[\{"ip":"192.0.2.2:80"[^{]*$/ })
-  await take(cwd, { args: ['fetch', '--feed', 'a.csv', ...BOTH], stdout: /./ })
-  await take(cwd, { args: ['list', ALL], stdout: PLACES })
+  await runStep(cwd, { args: 'fetch --feed a.csv', stdout: /./ })
+  await runStep(cwd, {
+    args: ['list', `country=de&${ALL}`],
+    stdout: /^\[\{"ip":"192.0.2.2:80"[^{]*$/,
+  })
+  await runStep(cwd, { args: ['fetch', '--feed', 'a.csv', ...BOTH], stdout: /./ })
+  await runStep(cwd, { args: ['list', ALL], stdout: PLACES })
 })
 
 test('a list gets places when it is exported and imported again', async () => {
   const cwd = directory()
-  await take(cwd, { args: 'import a.csv', stderr: /added 3/ })
-  const { stdout } = await take(cwd, { args: 'list get=ndjson&time=999999999', stdout: /./ })
-  await take(cwd, {
+  await runStep(cwd, { args: 'import a.csv', stderr: /added 3/ })
+  const { stdout } = await runStep(cwd, { args: 'list get=ndjson&time=999999999', stdout: /./ })
+  await runStep(cwd, {
     args: ['import', '-', ...BOTH],
     stdin: stdout,
     stderr: /updated 2, unchanged 1/,
   })
-  await take(cwd, { args: ['list', ALL], stdout: PLACES })
+  await runStep(cwd, { args: ['list', ALL], stdout: PLACES })
 })
 
 test('a feed names a database that cannot be used', async () => {

@@ -9,7 +9,7 @@ import { at } from '../support/incoming.ts'
 import { proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { directoryOf, runCommand, take, testTranscripts } from '../support/transcript.ts'
+import { directoryOf, runCommand, runStep, testTranscripts } from '../support/transcript.ts'
 import { counts, FORMATS, FOUND, GUARDS, ROWS, WHOLE_LISTS } from './import.cases.ts'
 import { MIXED } from './list.cases.ts'
 
@@ -34,16 +34,16 @@ describe('list prints what import reads back, byte for byte', () => {
     fillList(list, MIXED)
     list.close()
     const query = `time=999999999999999&get=${form}`
-    const first = await take(cwd, { args: ['list', query], stdout: /Омск/ })
+    const first = await runStep(cwd, { args: ['list', query], stdout: /Омск/ })
     const copy = ['--data', 'copy']
     const imported = counts({ read: 4, added: 4 })
     const args = ['import', '-', '--json', ...copy]
     const stderr =
       'note: 1 row was last checked over 7 days ago; serve deletes them (--retain) unless the whole list is so old\n'
-    await take(cwd, { args, stdin: first.stdout, stdout: imported, stderr })
-    await take(cwd, { args: ['list', query, ...copy], stdout: first.stdout })
+    await runStep(cwd, { args, stdin: first.stdout, stdout: imported, stderr })
+    await runStep(cwd, { args: ['list', query, ...copy], stdout: first.stdout })
     const unchanged = counts({ read: 4, unchanged: 4 })
-    await take(cwd, { args: 'import - --json', stdin: first.stdout, stdout: unchanged, stderr })
+    await runStep(cwd, { args: 'import - --json', stdin: first.stdout, stdout: unchanged, stderr })
   })
 })
 

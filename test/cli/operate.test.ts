@@ -11,7 +11,7 @@ import { launch } from '../support/launch.ts'
 import { program, proxylist, RUNNER_FREE, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { directoryOf, runCommand, take } from '../support/transcript.ts'
+import { directoryOf, runCommand, runStep } from '../support/transcript.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -113,7 +113,7 @@ async function expectRefusals(cwd: string, data: string, onlyWriting = false) {
     const stderr = new RegExp(
       `^proxylist: \\S+${file} cannot be used \\([^\\n]* See: proxylist doctor\\n$`,
     )
-    await take(cwd, { args: [...line.split(' '), '--data', data], exitCode: 1, stderr })
+    await runStep(cwd, { args: [...line.split(' '), '--data', data], exitCode: 1, stderr })
   }
 }
 
@@ -131,7 +131,7 @@ describe.skipIf(MOUNTS === null)('on a disk that cannot be written', () => {
     const data = join(disk, 'data')
     const cwd = directoryOf(FILES)
     for (const line of ['import a.txt', 'fetch --feed a.txt', 'keys add']) {
-      await take(cwd, { args: [...line.split(' '), '--data', data], stdout: /^/, stderr: /^/ })
+      await runStep(cwd, { args: [...line.split(' '), '--data', data], stdout: /^/, stderr: /^/ })
     }
     spoil(disk)
     await expectRefusals(cwd, data)
@@ -158,7 +158,7 @@ describe.skipIf(MOUNTS === null)('on a disk that cannot be written', () => {
 
 test('keys export without keys does not truncate the file that stdout appends to', async () => {
   const cwd = directoryOf({ 'all.ndjson': 'old\n' })
-  await take(cwd, { args: 'plans set gold', stderr: /gold/ })
+  await runStep(cwd, { args: 'plans set gold', stderr: /gold/ })
   const file = openSync(join(cwd, 'all.ndjson'), 'a')
   const { exitCode } = Bun.spawnSync([...program(), 'keys', 'export'], {
     cwd,

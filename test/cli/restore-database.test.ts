@@ -7,7 +7,7 @@ import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { runCommand, take } from '../support/transcript.ts'
+import { runCommand, runStep } from '../support/transcript.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -25,7 +25,7 @@ const UNREACHABLE = 'postgres://user:s3cr3t-word@127.0.0.1:1/none'
 
 test('backup and restore name a database that is away, without its password', async () => {
   const cwd = temporaryDirectory()
-  await take(cwd, { args: ['backup', 'one.tar', '--data', dataDirectory(ROWS)], stderr: /./ })
+  await runStep(cwd, { args: ['backup', 'one.tar', '--data', dataDirectory(ROWS)], stderr: /./ })
   for (const args of [
     ['backup', 'a.tar'],
     ['restore', 'one.tar'],
@@ -58,15 +58,15 @@ describe.skipIf(!HAS_POSTGRES)('a backup', () => {
     }
     expect(await served(dir, 1)).toEqual(['200'])
     const contents = 'access.db (1 key, 5 plans) and proxies.db (2 proxies)'
-    await take(cwd, { args: ['backup', 'one.tar', '--data', dir], stderr: /^one\.tar: / })
+    await runStep(cwd, { args: ['backup', 'one.tar', '--data', dir], stderr: /^one\.tar: / })
     const refused = await runCommand(['backup', 'none.tar', '--data', dir], { cwd, env })
     expect([refused.exitCode, existsSync(join(cwd, 'none.tar'))]).toEqual([1, false])
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['restore', 'one.tar'],
       env,
       stderr: `${shown(url)}: restored ${contents} from one.tar; the first node imports the list\n`,
     })
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['restore', 'one.tar'],
       ...{ env, exitCode: 1 },
       stderr: /^proxylist: the database \S+ is not empty: give an empty one/,
@@ -75,20 +75,20 @@ describe.skipIf(!HAS_POSTGRES)('a backup', () => {
       `create or replace function proxylist.now_ms() returns bigint language sql as 'select ${T0}'`,
     )
     const backUpNode = () =>
-      take(cwd, {
+      runStep(cwd, {
         args: ['backup', 'many.tar', '--data', 'node'],
         env,
         stderr:
           /^many\.tar: \d+ kB with access\.db \(1 key, 5 plans\) and proxies\.db \(2 proxies\)\n$/,
       })
     expect(await served('node', 1, async () => void (await backUpNode()))).toEqual(['200'])
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['restore', 'many.tar', '--data', 'back'],
       stderr: `back: restored ${contents} from many.tar\n`,
     })
     expect(await served('back', 2)).toEqual(['200', '429'])
     const listed = async (data: string): Promise<string> =>
-      (await take(cwd, { args: ['list', 'get=json', '--data', data], stdout: /./ })).stdout
+      (await runStep(cwd, { args: ['list', 'get=json', '--data', data], stdout: /./ })).stdout
     expect(await listed('back')).toBe(await listed(dir))
     await close()
   })

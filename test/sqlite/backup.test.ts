@@ -12,7 +12,7 @@ import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
 import { RUNNER_FREE } from '../support/program.ts'
 import { SERVICES, type Service } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { take } from '../support/transcript.ts'
+import { runStep } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -25,7 +25,7 @@ function shell(commands: string, cwd: string): void {
 /** A fresh directory with `backup.tar` of a data directory. */
 async function backupOf(dir: string): Promise<string> {
   const cwd = temporaryDirectory()
-  await take(cwd, { args: ['backup', 'backup.tar', '--data', dir], stderr: /^backup\.tar: / })
+  await runStep(cwd, { args: ['backup', 'backup.tar', '--data', dir], stderr: /^backup\.tar: / })
   return cwd
 }
 
@@ -45,11 +45,11 @@ describe('a backup', () => {
   test('says what it holds, as a sentence and as JSON', async () => {
     const dir = dataDirectory(ROWS)
     const cwd = temporaryDirectory()
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['backup', 'a.tar', '--data', dir],
       stderr: /^a\.tar: \d+ kB with access\.db \(1 key, 5 plans\) and proxies\.db \(2 proxies\)\n$/,
     })
-    const { stdout } = await take(cwd, {
+    const { stdout } = await runStep(cwd, {
       args: ['backup', 'b.tar', '--json', '--data', dir],
       stdout: /./,
     })
@@ -123,11 +123,11 @@ describe('while others use the data', () => {
     const data = restored(await backupOf(dir))
     for (const db of writers) db.run('rollback')
     for (const db of writers) db.close()
-    await take(data, {
+    await runStep(data, {
       args: ['list', 'type_prefix=1', '--data', data],
       stdout: /^socks5.*\nhttp.*\n$/,
     })
-    const plans = await take(data, { args: ['plans', 'list', '--data', data], stdout: /./ })
+    const plans = await runStep(data, { args: ['plans', 'list', '--data', data], stdout: /./ })
     expect(plans.stdout).not.toContain('half')
   })
 })
@@ -135,7 +135,7 @@ describe('while others use the data', () => {
 describe('a backup fails', () => {
   const fails = async (args: readonly string[], stderr: string | RegExp) => {
     const cwd = temporaryDirectory()
-    await take(cwd, { args: ['backup', ...args], exitCode: 1, stderr })
+    await runStep(cwd, { args: ['backup', ...args], exitCode: 1, stderr })
     expect(readdirSync(cwd)).toEqual([])
   }
 
@@ -143,7 +143,7 @@ describe('a backup fails', () => {
     const cwd = temporaryDirectory()
     writeFileSync(join(cwd, 'a.tar'), 'precious')
     const step = { exitCode: 1, stderr: 'proxylist: a.tar exists already; choose another name\n' }
-    await take(cwd, { args: ['backup', 'a.tar', '--data', dataDirectory()], ...step })
+    await runStep(cwd, { args: ['backup', 'a.tar', '--data', dataDirectory()], ...step })
     expect(readFileSync(join(cwd, 'a.tar'), 'utf8')).toBe('precious')
     expect(readdirSync(cwd)).toEqual(['a.tar'])
   })

@@ -27,7 +27,7 @@ import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
 import { program, RUNNER_FREE } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { take } from '../support/transcript.ts'
+import { runStep } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -63,9 +63,9 @@ const keptIn = (cwd: string): string => {
   return `data/${name}`
 }
 const forced = (cwd: string, stderr: RegExp = /./) =>
-  take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr })
+  runStep(cwd, { args: ['restore', 'backup.tar', '--force'], stderr })
 const listed = async (cwd: string, data = 'data'): Promise<string> =>
-  (await take(cwd, { args: ['list', '--data', data], stdout: /./ })).stdout
+  (await runStep(cwd, { args: ['list', '--data', data], stdout: /./ })).stdout
 /** Everything below a directory with its content, without what SQLite keeps next to a database. */
 const contentOf = (dir: string): { [file: string]: string } =>
   Object.fromEntries(
@@ -78,7 +78,7 @@ const contentOf = (dir: string): { [file: string]: string } =>
 describe('restore', () => {
   test('makes a data directory as the backup was, which doctor finds right and a server serves at once', async () => {
     const cwd = await scene({ hasData: false })
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['restore', 'backup.tar'],
       stderr:
         './data: restored access.db (1 key, 5 plans) and proxies.db (1 proxy) from backup.tar\n',
@@ -88,9 +88,9 @@ describe('restore', () => {
       (statSync(join(cwd, path)).mode & 0o777).toString(8),
     )
     expect(modes).toEqual(['700', '600', '600'])
-    await take(cwd, { args: ['doctor'], stdout: /^list +ok /m })
+    await runStep(cwd, { args: ['doctor'], stdout: /^list +ok /m })
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
-    const { stdout } = await take(cwd, { args: ['keys', 'list', '--json'], stdout: /./ })
+    const { stdout } = await runStep(cwd, { args: ['keys', 'list', '--json'], stdout: /./ })
     expect(JSON.parse(stdout)).toHaveLength(1)
     const server = await startChild(join(cwd, 'data'))
     expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
@@ -103,7 +103,7 @@ describe('restore', () => {
     renameSync(dataDirectory(OLD), join(cwd, 'data'))
     const file = join(cwd, 'data', 'feeds')
     writeFileSync(file, '/first\n', { mode: 0o600 })
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['backup', 'backup.tar'],
       stderr: / proxies\.db \(1 proxy\) and feeds\n/,
     })
@@ -142,7 +142,7 @@ describe('restore where there is data', () => {
   test('refuses to replace data, which stays, unless --force is given; then it keeps it', async () => {
     const cwd = await scene()
     const before = contentOf(join(cwd, 'data'))
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['restore', 'backup.tar'],
       exitCode: 1,
       stderr: `proxylist: ./data holds data already (access.db, proxies.db); --force replaces it and keeps it aside\n`,
@@ -165,7 +165,7 @@ describe('restore where there is data', () => {
     const cwd = await scene()
     const server = await startChild(join(cwd, 'data'))
     const right = await ask(server, ASK)
-    await take(cwd, {
+    await runStep(cwd, {
       args: ['restore', 'backup.tar', '--force'],
       exitCode: 1,
       stderr: /^proxylist: data\/access\.db is in use; stop server and checker, or wait /,
@@ -181,12 +181,12 @@ describe('restore where there is data', () => {
     const cwd = await scene()
     const data = join(cwd, 'data')
     const killed = await startChild(data)
-    await take(cwd, { args: ['keys', 'add', '--label', 'in the WAL'], stdout: /./, stderr: /./ })
+    await runStep(cwd, { args: ['keys', 'add', '--label', 'in the WAL'], stdout: /./, stderr: /./ })
     killed.kill('SIGKILL')
     await killed.exited.catch(() => {})
     await forced(cwd)
     const labels = async (dir: string) =>
-      (await take(cwd, { args: ['keys', 'list', '--data', dir], stdout: /./ })).stdout
+      (await runStep(cwd, { args: ['keys', 'list', '--data', dir], stdout: /./ })).stdout
     expect(await labels('data')).not.toContain('in the WAL')
     expect(await labels(keptIn(cwd))).toContain('in the WAL')
   })
@@ -203,13 +203,13 @@ test('restore replaces damaged data', async () => {
 
 test('restore prints the commands that bring back the data before, keys and list', async () => {
   const cwd = await scene()
-  const keysOf = async () => (await take(cwd, { args: ['keys', 'export'], stdout: /./ })).stdout
+  const keysOf = async () => (await runStep(cwd, { args: ['keys', 'export'], stdout: /./ })).stdout
   const data = join(cwd, "it's here")
   renameSync(join(cwd, 'data'), data)
   symlinkSync(data, join(cwd, 'data'))
-  await take(cwd, { args: ['keys', 'add', '--label', 'before'], stdout: /./, stderr: /./ })
+  await runStep(cwd, { args: ['keys', 'add', '--label', 'before'], stdout: /./, stderr: /./ })
   const keys = await keysOf()
-  const { stderr } = await take(cwd, {
+  const { stderr } = await runStep(cwd, {
     args: ['restore', 'backup.tar', '--force', '--data', data],
     stderr: /./,
   })
@@ -333,8 +333,8 @@ describe('an archive that is not a whole and intact backup is refused, and nothi
       ['/dev/null', '/dev/null is not a backup of proxylist'],
     ] as const) {
       const stderr = `proxylist: ${says}\n`
-      await take(cwd, { args: ['restore', file, '--force'], exitCode: 1, stderr })
-      await take(cwd, { args: ['restore', file, '--data', 'fresh'], exitCode: 1, stderr })
+      await runStep(cwd, { args: ['restore', file, '--force'], exitCode: 1, stderr })
+      await runStep(cwd, { args: ['restore', file, '--data', 'fresh'], exitCode: 1, stderr })
     }
     expect(readdirSync(cwd).sort()).toEqual(['backup.tar', 'data', 'folder'])
     expect(await listed(cwd)).toBe('192.0.2.1:80\n')
@@ -355,7 +355,7 @@ describe('a restore that ends early', () => {
       child.kill('SIGKILL')
       await child.exited
       expect(['192.0.2.1:80\n', '192.0.2.9:80\n']).toContain(await listed(cwd))
-      await take(cwd, { args: ['keys', 'list'], stdout: / active / })
+      await runStep(cwd, { args: ['keys', 'list'], stdout: / active / })
       await forced(cwd)
       expect(await listed(cwd)).toBe('192.0.2.9:80\n')
     },

@@ -117,7 +117,7 @@ function expectText(actual: string, expected: string | RegExp): void {
 const NEW_DIRECTORY = /^there is no data directory .*; making a new one\n/
 
 /** Runs a step in a directory, in this process or as a program, and checks its output. */
-export async function take(
+export async function runStep(
   cwd: string,
   { args, stdin, env, ...expected }: Step,
   runStep: typeof runCommand = runCommand,
@@ -150,7 +150,7 @@ export function testTranscripts(title: string, transcripts: readonly Transcript[
       '%s',
       async (_, files, steps) => {
         const cwd = directoryOf(files)
-        for (const step of steps) await take(cwd, step)
+        for (const step of steps) await runStep(cwd, step)
       },
     )
   })
