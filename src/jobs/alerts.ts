@@ -28,9 +28,12 @@ type AlertsOptions = {
   say: (sentence: string) => void
 }
 
+/** A sentence of `metrics/attention.ts` up to its first semicolon, which advice follows. */
+const withoutAdvice = (sentence: string): string => sentence.split('; ', 1)[0] ?? ''
+
 /** Call `tick` every few seconds. */
 export function createAlerts({ url, site, attention, clock, pause, say }: AlertsOptions) {
-  /** The sentences of each reason that was reported as begun. */
+  /** What was reported as begun, by reason, without advice. */
   const begun = new Map<string, string>()
   /** Since when a reason differs from its last report, Unix milliseconds. */
   const changedMs = new Map<string, number>()
@@ -57,10 +60,10 @@ export function createAlerts({ url, site, attention, clock, pause, say }: Alerts
     say(`the alert ${alert.reason} (${alert.state}) was not taken by --alert-url: ${failure}`)
   }
 
-  function report(reason: string, sentences: string, nowMs: number): void {
-    const state = sentences === '' ? 'over' : 'begun'
-    const text = state === 'begun' ? sentences : `over: ${begun.get(reason) ?? reason}`
-    if (state === 'begun') begun.set(reason, sentences)
+  function report(reason: string, sentences: readonly string[], nowMs: number): void {
+    const state = sentences.length === 0 ? 'over' : 'begun'
+    const text = state === 'begun' ? sentences.join('; ') : `over: ${begun.get(reason) ?? reason}`
+    if (state === 'begun') begun.set(reason, sentences.map(withoutAdvice).join('; '))
     else begun.delete(reason)
     void send({ text, reason, state, site, at: formatInstant(nowMs) })
   }
@@ -77,7 +80,7 @@ export function createAlerts({ url, site, attention, clock, pause, say }: Alerts
         }
         const sinceMs = changedMs.get(reason) ?? nowMs
         changedMs.set(reason, sinceMs)
-        if (nowMs - sinceMs >= HOLDS_MS) report(reason, sentences.join('; '), nowMs)
+        if (nowMs - sinceMs >= HOLDS_MS) report(reason, sentences, nowMs)
       }
     },
   }

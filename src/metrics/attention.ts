@@ -1,6 +1,6 @@
 /**
  * Why an operator should act (contract G3). Each row of the table decides one reason from facts that its caller has
- * read. Console, metrics and `doctor` show the same sentences.
+ * read. Console, metrics and `doctor` show the same sentences. Advice in a sentence follows a semicolon.
  */
 import type { EndingKey, RefusedKey } from '../access/key.ts'
 import type { Registry, SomeKeys } from '../access/ports.ts'
@@ -109,7 +109,7 @@ function spaceProblems(space: Space): string[] {
   const { freeBytes, neededBytes, freeInodes } = space
   if (freeBytes < neededBytes) return [describeSpace(space)]
   if (freeInodes === null || freeInodes >= INODES_MIN) return []
-  return [`the disk has ${several(freeInodes, 'free inode')}: remove files that nobody needs`]
+  return [`the disk has ${several(freeInodes, 'free inode')}; remove files that nobody needs`]
 }
 
 /** A checker writes its status every second. After a day of silence it is not meant to run. */
@@ -123,7 +123,7 @@ function checkerProblems(status: CheckerStatus, nowMs: number): string[] {
   const since = (ms: number): string => spanOf(Math.max(0, nowMs - ms) / SECOND_MS)
   if (once || nowMs - at > DAY_MS) return []
   if (nowMs - at > CHECKER_SILENT_MS) {
-    return [`the checker has said nothing for ${since(at)}: its stderr says why; start it again`]
+    return [`the checker has said nothing for ${since(at)}; its stderr says why; start it again`]
   }
   if (judgeProblem !== null) {
     const { sentence, sinceMs } = judgeProblem
@@ -173,7 +173,7 @@ const ROWS = {
   disk: row('disk', OVERVIEW, spaceProblems),
   clock: row('clock', OVERVIEW, ({ rows, distanceMs }) => [
     ...(Math.abs(distanceMs) > DISTANCE_MS_MAX
-      ? [`${describeDistance(distanceMs)}: set both by NTP`]
+      ? [`${describeDistance(distanceMs)}; set both by NTP`]
       : []),
     ...(rows === 0
       ? []
@@ -194,7 +194,7 @@ const ROWS = {
         return [`${name} was last seen ${ago}: it was killed, or answers 503`]
       }
       if (lagSeconds <= LAG_SECONDS_MAX) return []
-      return [`${name} lags by ${formatCount(Math.round(lagSeconds))} s: its stderr says why`]
+      return [`${name} lags by ${formatCount(Math.round(lagSeconds))} s; its stderr says why`]
     }),
   ),
   checker: row('checker', OVERVIEW, checkerProblems),

@@ -5,7 +5,11 @@ import type { Attention } from '../../src/metrics/attention.ts'
 import { T0 } from '../support/fixtures.ts'
 import { until } from '../support/until.ts'
 
-const EMPTY: Attention = { reason: 'list_empty', sentence: 'the list is empty', link: '#import' }
+const EMPTY: Attention = {
+  reason: 'list_empty',
+  sentence: 'the list is empty; import one',
+  link: '#import',
+}
 const DISK: Attention = { reason: 'disk', sentence: '1 MB are free', link: '#overview' }
 
 /** A receiver that answers with these statuses in turn, then 200; and alerts to it by a clock that stands still. */
@@ -55,7 +59,13 @@ describe('an alert', () => {
     await until(() => it.received.length === 2)
     const [reason, site] = ['list_empty', 'acme']
     expect(it.received).toEqual([
-      { text: 'the list is empty', reason, state: 'begun', site, at: '2026-11-20T12:01:00.000Z' },
+      {
+        text: 'the list is empty; import one',
+        reason,
+        state: 'begun',
+        site,
+        at: '2026-11-20T12:01:00.000Z',
+      },
       {
         text: 'over: the list is empty',
         reason,

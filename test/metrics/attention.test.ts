@@ -84,14 +84,14 @@ const CASES: readonly Case[] = [
   [
     'disk',
     { disk: { freeBytes: 68e6, neededBytes: 68e6, freeInodes: 15 } },
-    ['the disk has 15 free inodes: remove files that nobody needs → #overview'],
+    ['the disk has 15 free inodes; remove files that nobody needs → #overview'],
   ],
   ['clock', { clock: { ...clock, distanceMs: -60_000 } }, []],
   [
     'clock',
     { clock: { rows: 1, distanceMs: -60_100 } },
     [
-      'this machine’s clock is 60.1 s behind the database’s: set both by NTP → #overview',
+      'this machine’s clock is 60.1 s behind the database’s; set both by NTP → #overview',
       'the last checks of 1 proxy lie in the future: they count as fresh until then; import them again, or the whole list with: proxylist import --replace FILE → #import',
     ],
   ],
@@ -108,7 +108,7 @@ const CASES: readonly Case[] = [
   [
     'node_lag',
     { nodes: [{ ...node, lagSeconds: 61 }] },
-    ['n1 (10.0.0.1:80) lags by 61 s: its stderr says why → #overview'],
+    ['n1 (10.0.0.1:80) lags by 61 s; its stderr says why → #overview'],
   ],
   [
     'node_lag',
@@ -137,7 +137,7 @@ const CASES: readonly Case[] = [
   [
     'checker',
     checkerOf({ at: T0 - 2 * 3_600_000, judgeProblem: { sentence: '', sinceMs: 0 } }),
-    ['the checker has said nothing for 2 hours: its stderr says why; start it again → #overview'],
+    ['the checker has said nothing for 2 hours; its stderr says why; start it again → #overview'],
   ],
   [
     'checker',

@@ -77,7 +77,7 @@ const CASES: readonly Case[] = [
     'a clock that is far behind',
     judgeClock(-90_000),
     'wrong',
-    'this machine’s clock is 90.0 s behind the database’s: set both by NTP',
+    'this machine’s clock is 90.0 s behind the database’s; set both by NTP',
   ],
   ['no node', judgeNodes([]), 'note', /^no node has served/],
   [
@@ -90,7 +90,7 @@ const CASES: readonly Case[] = [
     'a node that cannot copy the list',
     judgeNodes([node, { ...node, node: 'n2', version: 11, lagSeconds: 1_200 }]),
     'wrong',
-    'n2 (10.0.0.11:8080) lags by 1,200 s: its stderr says why',
+    'n2 (10.0.0.11:8080) lags by 1,200 s; its stderr says why',
   ],
   [
     'a node that was killed, or cannot use the database',
