@@ -23,6 +23,12 @@ export const totals = (history: History): Values =>
 export const greatest = (series: readonly Values[]): number =>
   Math.max(0, ...series.flat().map(value => value ?? 0))
 
+/** The end of an axis: 1, 2, 4, 6, 8 or 10 times a power of ten, so that its half is short, too. */
+export function roundUp(value: number): number {
+  const unit = 10 ** Math.floor(Math.log10(value))
+  return [1, 2, 4, 6, 8, 10].map(digit => digit * unit).find(end => end >= value) ?? 0
+}
+
 /** The view box of a chart. */
 export const [WIDTH, HEIGHT] = [1000, 100]
 

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { History, Values } from '../../admin/api-types.ts'
 import { Card, Table } from '../parts/table.tsx'
-import { greatest, HEIGHT, latest, pathsOf, stack, WIDTH } from './chart-data.ts'
+import { greatest, HEIGHT, latest, pathsOf, roundUp, stack, WIDTH } from './chart-data.ts'
 import { clock, pointAt, UNKNOWN } from './format.ts'
 
 const Drawing = ({ look, children }: { look: string; children: ComponentChildren }) => (
@@ -55,7 +55,7 @@ export function TimeChart({ title, unit, history, lines, isStacked, show }: Char
     lines.map(({ name, values }) => `${name} ${shown(values[index])}`).join(', ')
   const series = lines.map(({ values }) => values)
   const drawn = isStacked ? stack(series) : series
-  const top = greatest(drawn)
+  const top = roundUp(greatest(drawn))
   // The greatest sum is drawn first, and the others on top of it.
   const paths = lines.map(({ tone }, i) => ({ tone, ...pathsOf(drawn[i] ?? [], top) })).reverse()
   const step = WIDTH / Math.max(1, at.length - 1)
@@ -73,9 +73,13 @@ export function TimeChart({ title, unit, history, lines, isStacked, show }: Char
         ))}
       </ul>
       <div class="plot" role="img" aria-label={`${title}, ${unit}. Now: ${now}.`}>
-        <span>{top > 0 && show(top)}</span>
+        <div class="scale">
+          {(top === 0 ? [0] : [top, top / 2, 0]).map(value => (
+            <span key={value}>{show(value)}</span>
+          ))}
+        </div>
         <Drawing look="lines">
-          <path class="tick" d={`M0 0H${WIDTH}M0 ${HEIGHT}H${WIDTH}`} />
+          <path class="tick" d={`M0 0H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT}H${WIDTH}`} />
           {paths.map(({ tone, line, area }) => (
             <g key={tone} style={{ '--tone': `var(--tone-${tone})` }}>
               {isStacked && <path class="area" d={area} />}
@@ -88,7 +92,6 @@ export function TimeChart({ title, unit, history, lines, isStacked, show }: Char
             </rect>
           ))}
         </Drawing>
-        <span>0</span>
         <p class="times">
           {[...new Set(times)].map(index => (
             <span key={index}>{clock((at[index] ?? 0) * 1000)}</span>

@@ -82,7 +82,7 @@ type FormDialogProps = {
   title: string
   hint?: string
   action: string
-  /** Whether the action cannot be undone. */
+  /** Whether the action stops clients, or loses data. */
   isDanger?: boolean | undefined
   /** Sends the change. The dialog then closes, unless this throws or returns `stays`. */
   onSubmit(): Promise<unknown>

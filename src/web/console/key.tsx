@@ -39,7 +39,7 @@ const DAY_COLUMNS = ['Day', ...COUNTED.map(([name]) => ({ name, look: 'number' }
 function Days({ report }: { report: KeyReport }) {
   const days = daysUntil(unixMs(), report.days)
   return (
-    <Card look="wide" title="Use by day" hint="UTC, of the last 90 days">
+    <Card look="wide" title="Use by day" hint={`UTC, last ${days.length} days`}>
       <Bars
         label="Use by day"
         values={days.map(({ requests }) => requests)}
@@ -116,9 +116,10 @@ function RotateDialog({ report, live, onClose }: DialogProps) {
   }
   return (
     <FormDialog
-      title="Rotate the key"
-      hint="A new key with the same id, plan and limits. The old one works for a while longer."
+      title={`Rotate key ${nameOf(report)}?`}
+      hint="The new key has the same id, plan and limits. The old key ends."
       action="Rotate"
+      isDanger
       onSubmit={submit}
       onClose={onClose}
     >
@@ -168,7 +169,10 @@ function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport
       ? [confirmed('remove')]
       : [
           { name: 'Change', open: onClose => <ChangeDialog {...{ report, live, onClose }} /> },
-          { name: 'Rotate', open: onClose => <RotateDialog {...{ report, live, onClose }} /> },
+          {
+            ...{ name: 'Rotate', isDanger: true },
+            open: onClose => <RotateDialog {...{ report, live, onClose }} />,
+          },
           confirmed('reset'),
           confirmed('revoke'),
         ]

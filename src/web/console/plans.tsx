@@ -80,9 +80,13 @@ function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
   const send = useSend(live)
   const { name, keys, enabled, built_in } = plan
   const whose = name === 'demo' ? 'the key demo' : `its ${keysIn(keys)}`
-  const off = {
-    title: `Turn off plan ${name}?`,
-    hint: `The server refuses ${whose} until you turn it on again.`,
+  const off: Action = {
+    ...{ name: 'Turn off', isDanger: true },
+    confirm: {
+      title: `Turn off plan ${name}?`,
+      hint: `The server refuses ${whose} until you turn it on again.`,
+    },
+    run: () => send('PUT', name, { enabled: 'off' }),
   }
   const remove: Action = {
     ...{ name: 'Remove', isDanger: true },
@@ -91,9 +95,7 @@ function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
   }
   const actions: Action[] = [
     { name: 'Edit', open: onClose => <PlanDialog {...{ plan, live, onClose }} /> },
-    enabled
-      ? { name: 'Turn off', confirm: off, run: () => send('PUT', name, { enabled: 'off' }) }
-      : { name: 'Turn on', run: () => send('PUT', name, { enabled: 'on' }) },
+    enabled ? off : { name: 'Turn on', run: () => send('PUT', name, { enabled: 'on' }) },
     ...(built_in ? [] : [remove]),
   ]
   return (

@@ -1,8 +1,9 @@
-/** Pure functions of the console: lines of the log, and places of fragments. */
+/** Pure functions of the console: lines of the log, places of fragments, axes of charts. */
 import { describe, expect, test } from 'bun:test'
 import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { routeOf } from '../../../src/web/console/address.ts'
+import { roundUp } from '../../../src/web/console/chart-data.ts'
 import { append, CODE_WORDS, LOG_LINES, wordsOf } from '../../../src/web/console/log-lines.ts'
 
 const entry = (id: string, status = 200): LogEntry => ({
@@ -50,3 +51,14 @@ describe('the place of a fragment', () => {
     expect(routeOf(hash)).toEqual({ view, id })
   })
 })
+
+test.each([
+  [0, 0],
+  [0.35, 0.4],
+  [1, 1],
+  [4.6, 6],
+  [28_333, 40_000],
+  [81, 100],
+])('the axis of a chart up to %d ends at %d', (value, end) =>
+  expect(roundUp(value)).toBeCloseTo(end, 9),
+)
