@@ -198,7 +198,7 @@ export function KeyView({ id }: { id: string }) {
         <>
           <About
             name={report.label === '' ? 'no label' : report.label}
-            ids={<code>{`${report.prefix}… ${report.id}`}</code>}
+            ids={`${report.prefix}… ${report.id}`}
             state={report.state}
             facts={factsOf(report)}
             say={SAY}

@@ -229,7 +229,8 @@ ${parts}`,
   const groupOf = ([forms, all]: readonly [string, readonly Parameter[]]): Html => {
     const id = forms === '' ? 'filters' : `only-${forms.replaceAll(', ', '-')}`
     const title = forms === '' ? words.parametersAll : `${words.parametersOf} ${forms}`
-    return html`<h3 id="${id}">${title}</h3>${rows('parameter', all.map(parameterRow))}`
+    const note = forms === 'txt' && html`<p>${prose(words.schemes)}</p>`
+    return html`<h3 id="${id}">${title}</h3>${note}${rows('parameter', all.map(parameterRow))}`
   }
   const formOf = (form: (typeof OUTPUT_KINDS)[number]): Html => {
     const type = mediaTypeOf(form)

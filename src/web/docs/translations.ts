@@ -29,6 +29,8 @@ const WORDS = {
     'For tests: masked addresses, `works=90` unless you set `works`, few requests for each client address. | Для проверки: адреса скрыты, `works=90`, если вы не задали `works`, мало запросов на адрес клиента.',
   parametersAll: 'Filters and output | Фильтры и вывод',
   parametersOf: 'Only for | Только для',
+  schemes:
+    '`type=https` are HTTP proxies that tunnel (CONNECT). Clients expect them as `http://`: `https://` means TLS to the proxy itself, and fails. `line={scheme}://{ip}:{port}` writes the right scheme; `type_prefix=1` does not. | `type=https` — это HTTP-прокси с туннелем (CONNECT). Программы ждут для них `http://`: `https://` означает TLS до самого прокси и даёт ошибку. Верную схему пишет `line={scheme}://{ip}:{port}`, а `type_prefix=1` — нет.',
   byDefault: 'default | по умолчанию',
   listOf: 'list | список',
   integer: 'integer | целое число',

@@ -6,7 +6,7 @@ import { fill } from '../parts/format.ts'
 import { OperatorLinks } from '../parts/header.tsx'
 import { Levels } from '../parts/key.tsx'
 import { Scroller, Table } from '../parts/table.tsx'
-import type { Answer, Row } from './model/answer.ts'
+import type { Answer, Problem as ProblemText, Row } from './model/answer.ts'
 import type { StatsState } from './model/service.ts'
 import type { Say } from './translations.ts'
 
@@ -111,12 +111,12 @@ function Facts({ answer, view, setView, say }: FactsProps) {
   )
 }
 
-/** The message of an error, and for keys and limits the links to the operator. */
-export function Problem({ code, message, say }: { code: string; message: string; say: Say }) {
+/** What went wrong, and for keys and limits the links to the operator. */
+export function Problem({ code, message, say }: ProblemText & { say: Say }) {
   return (
     <div class="alert problem">
       <b>{code}</b>
-      <p>{message}</p>
+      <p>{say.problem({ code, message })}</p>
       {/KEY|LIMIT/.test(code) && (
         <p class="operator">
           <OperatorLinks words={say.words} />

@@ -182,7 +182,7 @@ function App() {
             {...filters}
             {...own}
             {...{ stats: current, count, params, query }}
-            note={known.refusal ?? (known.isOld ? words.isOld : null)}
+            note={known.refusal ? say.problem(known.refusal) : known.isOld ? words.isOld : null}
             kind={known.kind}
           />
         </main>

@@ -49,7 +49,7 @@ export function KeyView({ apiKey, setKey, speak, say }: Omit<TryProps, 'choice' 
     try {
       const reply = await askKey(shown.trim())
       setAsked({ kind: 'replied', reply })
-      speak(reply.kind === 'problem' ? reply.message : `${words.plan}: ${reply.usage.plan}`)
+      speak(reply.kind === 'problem' ? say.problem(reply) : `${words.plan}: ${reply.usage.plan}`)
     } catch {
       setAsked({ kind: 'failed' })
       speak(words.noAnswer)

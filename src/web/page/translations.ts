@@ -129,9 +129,30 @@ const WORDS = {
   never: 'never | бессрочно',
 } as const satisfies Sentences
 
+/** Errors in Russian: the messages of the API are English. */
+const PROBLEMS: { readonly [code: string]: string } = {
+  KEY_MISSING: 'Не указан ключ',
+  INVALID_PARAMETER: 'Неверное значение в запросе',
+  INVALID_KEY: 'Ключ неверен или больше не действует',
+  TEMP_KEY_INVALID: 'Временный ключ неверен или больше не действует',
+  PROXIES_NOT_FOUND: 'Ничего не нашлось',
+  RATE_LIMIT_EXCEEDED: 'Слишком много запросов подряд',
+  DAILY_LIMIT_REACHED: 'Запросы на сегодня закончились',
+  SUBNET_LIMIT_REACHED: 'Исчерпан суточный лимит сетей',
+  DEMO_LIMIT_REACHED: 'Исчерпан лимит ключа demo',
+  TEMP_LIMIT_REACHED: 'Исчерпан лимит временного ключа',
+  INTERNAL_ERROR: 'Внутренняя ошибка сервера',
+  DB_EXECUTE_FAILED: 'Сервер занят, попробуйте чуть позже',
+}
+
 export type Say = ReturnType<typeof createSay>
 
 export const createSay = (lang: Lang) => ({
   ...createFormat(lang),
   words: sentencesIn(lang, WORDS),
+  /** What went wrong, with the message of the API. */
+  problem({ code, message }: { code: string; message: string }): string {
+    const sentence = lang === 'ru' && PROBLEMS[code]
+    return sentence ? `${sentence}: ${message}` : message
+  },
 })

@@ -47,10 +47,10 @@ export function KeyField({ value, set, describedBy, say }: KeyFieldProps) {
 
 const TICK_MS = 250
 
-/** Whole seconds until `deadlineMs`, 0 when it is over or `null`. */
-function useSecondsUntil(deadlineMs: number | null): number {
+/** Whole seconds until `deadlineMs`, 0 when it is over. */
+function useSecondsUntil(deadlineMs: number): number {
   const [, setTicks] = useState(0)
-  const seconds = Math.max(0, Math.ceil(((deadlineMs ?? 0) - nowMs()) / 1000))
+  const seconds = Math.max(0, Math.ceil((deadlineMs - nowMs()) / 1000))
   const isOver = seconds === 0
   useEffect(() => {
     if (isOver) return
@@ -64,10 +64,8 @@ function useSecondsUntil(deadlineMs: number | null): number {
 type Attempt = { query: string } & (
   | { kind: 'none' | 'failed' }
   | { kind: 'asking'; before: Answer | null }
-  | { kind: 'answered'; answer: Answer; isDemo: boolean }
+  | { kind: 'answered'; answer: Answer; key: string }
 )
-
-type Wait = { key: string; deadlineMs: number }
 
 export type TryProps = {
   choice: Choice
@@ -85,8 +83,9 @@ const answerOf = (attempt: Attempt): Answer | null => {
 }
 
 /** An answer as screen readers announce it. */
-function sentenceOf({ status, count, problem }: Answer, { words, number, plural }: Say): string {
-  if (problem !== null) return `${status}: ${problem.message}`
+function sentenceOf({ status, count, problem }: Answer, say: Say): string {
+  const { words, number, plural } = say
+  if (problem !== null) return `${status}: ${say.problem(problem)}`
   return count === null ? `${status}` : `${number(count)} ${plural(count, words.rows)}`
 }
 
@@ -102,7 +101,6 @@ type Asked = { attempt: Attempt; seconds: number; run: () => Promise<void>; stop
 
 export function useAttempt({ choice, query, apiKey, speak, say }: TryProps): Asked {
   const [attempt, setAttempt] = useState<Attempt>({ kind: 'none', query })
-  const [wait, setWait] = useState<Wait | null>(null)
   const running = useRef<AbortController | null>(null)
   useEffect(() => () => running.current?.abort(), [])
   useLayoutEffect(() => {
@@ -118,18 +116,15 @@ export function useAttempt({ choice, query, apiKey, speak, say }: TryProps): Ask
     }))
     try {
       const answer = await ask(query, choice, key, controller.signal)
-      setAttempt({ kind: 'answered', query, answer, isDemo: key === DEMO })
+      setAttempt({ kind: 'answered', query, answer, key })
       speak(sentenceOf(answer, say))
-      const { retryAfterSeconds } = answer
-      setWait(
-        retryAfterSeconds === 0 ? null : { key, deadlineMs: nowMs() + retryAfterSeconds * 1000 },
-      )
     } catch {
       setAttempt({ kind: controller.signal.aborted ? 'none' : 'failed', query })
       if (!controller.signal.aborted) speak(say.words.noAnswer)
     }
   }
-  const seconds = useSecondsUntil(wait !== null && wait.key === key ? wait.deadlineMs : null)
+  const mustWait = attempt.kind === 'answered' && attempt.key === key
+  const seconds = useSecondsUntil(mustWait ? attempt.answer.retryAtMs : 0)
   return { attempt, seconds, run, stop: () => running.current?.abort() }
 }
 
@@ -164,13 +159,14 @@ export type ResultsProps = Pick<FilterProps, 'choice' | 'stats' | 'say'> & {
   kind: StatsState['kind']
   query: string
   attempt: Attempt
+  seconds: number
   /** How many proxies match; `null` when the statistics do not say. */
   count: number | null
 }
 
 /** Why the demo key returned less than matches; `null` when it did not. */
 function shortfallOf({ choice, attempt, count, say }: ResultsProps): string | null {
-  if (attempt.kind !== 'answered' || !attempt.isDemo || count === null) return null
+  if (attempt.kind !== 'answered' || attempt.key !== DEMO || count === null) return null
   const { words, number } = say
   const returned = attempt.answer.count ?? count
   if (returned >= Math.min(count, Number(choice.count) || count)) return null
@@ -178,11 +174,12 @@ function shortfallOf({ choice, attempt, count, say }: ResultsProps): string | nu
   return fill(sentence, { n: number(returned), all: number(count) })
 }
 
-/** The answer to this request; before it, examples of matching proxies. */
+/** The answer to this request. Before it, and after the wait of a 429, examples of matching proxies. */
 export function Results(props: ResultsProps) {
-  const { kind, stats, query, say } = props
+  const { kind, stats, query, seconds, say } = props
   const attempt: Attempt = props.attempt.query === query ? props.attempt : { kind: 'none', query }
-  const answer = answerOf(attempt)
+  const last = answerOf(attempt)
+  const answer = last?.retryAtMs && seconds === 0 ? null : last
   const { words } = say
   return (
     <section

@@ -22,7 +22,7 @@ export const KEY_WORDS = {
   limits: 'Limits | Лимиты',
   noLimits: 'This key has no limits. | У этого ключа нет лимитов.',
   byHour: 'Requests by hour | Запросы по часам',
-  today: 'today, UTC | сегодня, UTC',
+  today: 'Today | Сегодня',
   requests: 'requests | запросов',
   records: 'records | записей',
   refused: 'refused | отказов',

@@ -23,7 +23,7 @@ export const State = ({ state, say }: { state: string; say: KeySay }) => (
 type AboutProps = {
   name: string
   state: string
-  ids: ComponentChildren
+  ids: string
   facts: Parameters<typeof Facts>[0]['facts']
   /** Buttons. */
   children?: ComponentChildren
@@ -35,7 +35,9 @@ export const About = ({ name, state, ids, facts, children, say }: AboutProps) =>
     <h2>
       {name} <State state={state} say={say} />
     </h2>
-    <p class="soft">{ids}</p>
+    <p class="soft">
+      <code>{ids}</code>
+    </p>
     <Facts look="key-facts" facts={facts} />
     {children}
   </section>
@@ -86,7 +88,7 @@ export const Limits = ({ limits, say }: LimitsProps) => (
 const DRAWN_MIN = 10
 
 export const DayUse = ({ today, say }: { today: NonNullable<KeyReport['today']>; say: KeySay }) => (
-  <Card title={say.words.byHour} hint={say.words.today}>
+  <Card title={say.words.today} hint="UTC">
     <p class="counts">
       {(['requests', 'records', 'refused'] as const).map(count => (
         <span key={count}>

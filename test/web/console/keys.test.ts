@@ -142,8 +142,8 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   await answer(page, 'Reset limits')
   await dialog(page).waitFor({ state: 'detached' })
   expect(await limits.textContent()).toContain('34,560 left of 34,560')
-  const hours = page.getByRole('region', { name: 'Requests by hour' })
-  expect(await hours.textContent()).toMatch(/requests 3/)
+  const today = page.getByRole('region', { name: 'Today' })
+  expect(await today.textContent()).toMatch(/requests 3/)
 
   await press(page, 'Revoke')
   expect(await dialog(page).textContent()).toMatch(/Revoke key after \(\w{8}\).*cannot be undone/)

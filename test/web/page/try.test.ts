@@ -70,7 +70,7 @@ test('JSON becomes a table, and other formats stay raw', async () => {
   }
 })
 
-test('counts down after a 429, and another key need not wait', async () => {
+test('counts down after a 429, and shows its message so long; another key need not wait', async () => {
   const { page } = await open()
   await page.clock.install()
   for (const status of ['200', '200', '429']) {
@@ -87,9 +87,12 @@ test('counts down after a 429, and another key need not wait', async () => {
   expect(await seconds()).toBeWithin(1, first - 19)
   await page.fill('[name=key]', KEY)
   expect(await button.isEnabled()).toBe(true)
+  await page.getByText('The freshest matching').waitFor()
   await page.fill('[name=key]', 'demo')
+  await page.getByText('DEMO_LIMIT_REACHED').waitFor()
   await page.clock.runFor(41_000)
   expect(await button.textContent()).toBe('Try it')
+  await page.getByText('The freshest matching').waitFor()
 })
 
 test('a wrong key, and a filter without proxies, are explained', async () => {
@@ -100,6 +103,14 @@ test('a wrong key, and a filter without proxies, are explained', async () => {
   await page.fill('[name=key]', 'ключ')
   await page.getByText('A key has only Latin letters').waitFor()
   expect(await page.locator('.ask button').isDisabled()).toBe(true)
+})
+
+test('the Russian page says in Russian what is wrong, and what the API says of it', async () => {
+  const { page } = await open({ at: '/#works=101', locale: 'ru-RU' })
+  const wrong = 'Неверное значение в запросе: works must be an integer from 0 to 100'
+  await page.locator('.request', { hasText: wrong }).waitFor()
+  await page.getByRole('button', { name: 'Проверить' }).click()
+  await page.locator('#answer .problem', { hasText: wrong }).waitFor()
 })
 
 test('the page says when a server does not answer or not in JSON, and can stop waiting', async () => {
@@ -186,7 +197,7 @@ test('draws plan, state, expiry, limits and the use of the day', async () => {
   expect(asked.headers().authorization).toBe('Bearer pl_own')
   await page.getByRole('heading', { name: '<b>first</b>' }).waitFor()
   const text = (await page.locator('main').textContent()) ?? ''
-  for (const part of ['standard', 'active', 'Mar 1, 2027', '3,320', '41,200', '12', 'today, UTC']) {
+  for (const part of ['standard', 'active', 'Mar 1, 2027', '3,320', '41,200', '12', 'Today UTC']) {
     expect(text).toContain(part)
   }
   expect(await page.locator('.levels li').allTextContents()).toEqual([

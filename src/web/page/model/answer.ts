@@ -22,8 +22,8 @@ export type Answer = {
   count: number | null
   problem: Problem | null
   limits: readonly LimitLeft[]
-  /** After a 429; 0 otherwise. */
-  retryAfterSeconds: number
+  /** When the request may be sent again after a 429, by `nowMs`; 0 otherwise. */
+  retryAtMs: number
 }
 
 /** Most bytes that are read: a whole list can have hundreds of megabytes. */
@@ -110,18 +110,19 @@ export async function ask(
   const began = nowMs()
   const response = await send(`/api${query === '' ? '' : `?${query}`}`, key, signal)
   const { text, bytes, isCut } = await readText(response.body)
-  const ms = nowMs() - began
+  const atMs = nowMs()
+  const waitSeconds = Math.max(1, Number(response.headers.get('retry-after')) || 0)
   const { status, ok, headers } = response
   const form = formOf(choice)
   const isWhole = ok && !isCut
   const rows = isWhole && form === 'json' ? readRows(text) : null
   const lines = text.split('\n').length - (form === 'csv' ? 2 : 1) // without the header of CSV
   return {
-    ...{ status, ms, bytes, text, isCut, rows },
+    ...{ status, ms: atMs - began, bytes, text, isCut, rows },
     count: rows?.length ?? (isWhole && form !== 'json' ? lines : null),
     problem: ok ? null : readProblem(text, status),
     limits: readLimits(headers.get('ratelimit'), headers.get('ratelimit-policy')),
-    retryAfterSeconds: status === 429 ? Math.max(1, Number(headers.get('retry-after')) || 0) : 0,
+    retryAtMs: status === 429 ? atMs + waitSeconds * 1000 : 0,
   }
 }
 

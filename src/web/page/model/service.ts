@@ -1,13 +1,13 @@
 /** Asks the server for statistics of the list. */
 import type { StatsDocument, StatsTotals } from '../../../proxies/stats-document.ts'
-import { readProblem } from './answer.ts'
+import { type Problem, readProblem } from './answer.ts'
 import type { Name, Param } from './query.ts'
 
 /**
  * What the page knows of the list. `off`: the server publishes no statistics. `isOld`: the numbers are of an
- * earlier query. `refusal`: the message of a 400; the numbers count the whole list.
+ * earlier query. `refusal`: the error of a 400; the numbers count the whole list.
  */
-export type StatsState = { isOld?: boolean; refusal?: string } & (
+export type StatsState = { isOld?: boolean; refusal?: Problem } & (
   | { kind: 'loading' | 'off' | 'failed'; stats: null }
   | { kind: 'totals'; stats: StatsTotals }
   | { kind: 'full'; stats: StatsDocument }
@@ -35,10 +35,10 @@ async function load(query: string): Promise<StatsState> {
     const response = await fetch(`/stats${query}`, { cache: 'no-cache', credentials: 'omit' })
     if (response.status === 404) return { kind: 'off', stats: null }
     if (response.status === 400 && query !== '') {
-      const { message } = readProblem(await response.text(), 400)
+      const refusal = readProblem(await response.text(), 400)
       const whole = await load('')
       // Where only totals are public, /stats takes no filters.
-      return whole.kind === 'full' ? { ...whole, refusal: message } : whole
+      return whole.kind === 'full' ? { ...whole, refusal } : whole
     }
     const stats = (await response.json()) as StatsTotals | StatsDocument
     if (!response.ok || !Number.isInteger(stats.total)) return FAILED
