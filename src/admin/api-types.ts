@@ -85,7 +85,7 @@ export type LogEntry = {
   bytes: number
   ms: number
   client: string
-  /** The valid filters, `''` for none. Values that look like a key are left out. */
+  /** The filters, `''` for none. Values that look like a key are left out. */
   query: string
   /** Of a refusal. */
   code: ErrorCode | null
