@@ -15,26 +15,19 @@ export type LogTap = ReturnType<typeof createLogTap>
 
 /** A log that writes to `log` and keeps the last lines, also of a silent log. `start` identifies this process. */
 export function createLogTap(log: Log, start = crypto.randomUUID().slice(0, 8)) {
-  const ring: (Logged | undefined)[] = new Array(LAST_LINES)
-  let [oldest, count, bytes] = [0, 0, 0]
-  const placeOf = (n: number): number => n % LAST_LINES
-
-  function forgetOldest(): void {
-    const logged = ring[placeOf(oldest)]
-    ring[placeOf(oldest)] = undefined
-    bytes -= logged ? bytesOf(logged) : 0
-    oldest += 1
-  }
+  const kept: Logged[] = []
+  let [count, bytes] = [0, 0]
   const tapped: Log = {
     ...log,
     hasLines: true,
     line(text, request, error) {
       const logged = { line: text, url: request?.url ?? '', error }
-      if (count - oldest === LAST_LINES) forgetOldest()
-      ring[placeOf(count)] = logged
+      kept.push(logged)
       count += 1
       bytes += bytesOf(logged)
-      while (bytes > LAST_BYTES) forgetOldest()
+      while (kept.length > LAST_LINES || bytes > LAST_BYTES) {
+        bytes -= bytesOf(kept.shift() ?? logged)
+      }
       if (log.hasLines) log.line(text)
     },
   }
@@ -48,9 +41,8 @@ export function createLogTap(log: Log, start = crypto.randomUUID().slice(0, 8)) 
     after(place: string): { lines: Logged[]; next: string } {
       const [, of, number = '0'] = /^(\w+)-(\d{1,15})$/.exec(place) ?? []
       if (place !== '' && of === undefined) throw invalid('after must be the next of an answer')
-      const first = of === start ? Math.max(oldest, Math.min(count, Number(number))) : oldest
-      const lines = Array.from({ length: count - first }, (_, n) => ring[placeOf(first + n)] ?? [])
-      return { lines: lines.flat(), next: `${start}-${count}` }
+      const wanted = of === start ? Math.max(0, count - Number(number)) : count
+      return { lines: kept.slice(Math.max(0, kept.length - wanted)), next: `${start}-${count}` }
     },
   }
 }

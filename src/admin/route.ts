@@ -2,7 +2,6 @@
 import { Expected } from '../config/parsers.ts'
 import { SETTINGS, type SettingName, type Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { nearest } from '../lib/did-you-mean.ts'
 import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import { shownName } from '../lib/redact.ts'
 import { requireJson } from './csrf.ts'
@@ -119,12 +118,8 @@ export function readMembers<N extends SettingName>(
   return Object.fromEntries(read) as Members<N> // the table says what each parser returns
 }
 
-function unknown(what: string, name: string, names: readonly string[]): string {
-  const near = nearest(name, names)
-  const hint =
-    near === null ? `; it may have ${names.join(', ') || 'none'}` : `; did you mean '${near}'?`
-  return `unknown ${what}${shownName(name, '', near !== null)}${hint}`
-}
+const unknown = (what: string, name: string, names: readonly string[]): string =>
+  `unknown ${what}${shownName(name, '', false)}; it may have ${names.join(', ') || 'none'}`
 
 /** The parameters of a query. @throws AdminError for unknown or repeated ones */
 export function readQuery(url: string, names: readonly string[]): { [name: string]: string } {

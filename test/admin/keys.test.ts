@@ -138,7 +138,7 @@ describe('a key', () => {
 const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] = [
   [{}, 'kind must be regular or temp'],
   [null, 'the body must be a JSON object'],
-  [{ kind: 'regular', expire: '1d' }, "unknown member 'expire'; did you mean 'expires'?"],
+  [{ kind: 'regular', expire: '1d' }, "unknown member 'expire'; it may have plan, label"],
   [
     { kind: 'regular', ttl: '1h' },
     "unknown member 'ttl'; it may have plan, label, note, from, expires",
@@ -235,7 +235,7 @@ describe('a plan with bad limits', () => {
   const BAD = [
     ['gold', { daily: '0' }, '400 daily must be an integer of at least 1, or unlimited'],
     ['gold', { burst: '0/5s' }, /^400 burst must be REQUESTS\/DURATION/],
-    ['gold', { dayly: '5' }, "400 unknown member 'dayly'; did you mean 'daily'?"],
+    ['gold', { dayly: '5' }, "400 unknown member 'dayly'; it may have burst, daily"],
     ['Gold', {}, /^400 the name must be a name of lower-case letters/],
     ['demo', { subnets: '5' }, '400 plan demo counts no networks: it has no subnets and clients'],
   ] as const
