@@ -1,6 +1,6 @@
 /** The page: holds the choice of the visitor and the statistics, and shows the views. */
 import { render } from 'preact'
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { useSettled } from '../parts/form.tsx'
 import { fill } from '../parts/format.ts'
@@ -24,7 +24,6 @@ import { DEMO } from './try.tsx'
 /** The statistics for a query. The previous ones stay until the next are loaded. */
 function useStats(query: string): StatsState {
   const [known, setKnown] = useState(LOADING)
-  const isFirst = useRef(true)
   useEffect(() => {
     let isOver = false
     let isKnown = false
@@ -44,9 +43,7 @@ function useStats(query: string): StatsState {
         else again(ms)
       }, ms)
     }
-    if (isFirst.current) void ask()
-    else timer = setTimeout(() => void ask(), SETTLE_MS)
-    isFirst.current = false
+    timer = setTimeout(() => void ask(), known === LOADING ? 0 : SETTLE_MS)
     return () => {
       isOver = true
       clearTimeout(timer)

@@ -97,7 +97,6 @@ const WORDS = {
   keyInvalid:
     'A key has only Latin letters, digits and punctuation, without spaces. | В ключе только латинские буквы, цифры и знаки, без пробелов.',
   tryIt: 'Try it | Проверить',
-  stop: 'Stop | Остановить',
   again: 'Again in {time} | Снова через {time}',
   noAnswer: 'The server did not answer. | Сервер не ответил.',
   answer: 'The answer | Ответ',

@@ -1,5 +1,5 @@
 /** Trying the request: the key, the wait after a 429, and the answer. */
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import { nowMs, unixMs } from '../parts/browser.ts'
 import { TextField } from '../parts/form.tsx'
 import { fill } from '../parts/format.ts'
@@ -97,56 +97,46 @@ function goToAnswer(): void {
   answer.scrollIntoView({ block: 'start' })
 }
 
-type Asked = { attempt: Attempt; seconds: number; run: () => Promise<void>; stop: () => void }
+type Asked = { attempt: Attempt; seconds: number; run: () => Promise<void> }
 
 export function useAttempt({ choice, query, apiKey, speak, say }: TryProps): Asked {
   const [attempt, setAttempt] = useState<Attempt>({ kind: 'none', query })
-  const running = useRef<AbortController | null>(null)
-  useEffect(() => () => running.current?.abort(), [])
   useLayoutEffect(() => {
     if (attempt.kind === 'answered') goToAnswer()
   }, [attempt])
   const key = apiKey.trim()
   const run = async (): Promise<void> => {
-    const controller = new AbortController()
-    running.current = controller
     setAttempt(last => ({
       ...{ kind: 'asking', query },
       before: last.query === query ? answerOf(last) : null,
     }))
     try {
-      const answer = await ask(query, choice, key, controller.signal)
+      const answer = await ask(query, choice, key)
       setAttempt({ kind: 'answered', query, answer, key })
       speak(sentenceOf(answer, say))
     } catch {
-      setAttempt({ kind: controller.signal.aborted ? 'none' : 'failed', query })
-      if (!controller.signal.aborted) speak(say.words.noAnswer)
+      setAttempt({ kind: 'failed', query })
+      speak(say.words.noAnswer)
     }
   }
   const mustWait = attempt.kind === 'answered' && attempt.key === key
   const seconds = useSecondsUntil(mustWait ? attempt.answer.retryAtMs : 0)
-  return { attempt, seconds, run, stop: () => running.current?.abort() }
+  return { attempt, seconds, run }
 }
 
 export function Ask(props: TryProps & Asked) {
-  const { apiKey, setKey, attempt, seconds, run, stop, say } = props
+  const { apiKey, setKey, attempt, seconds, run, say } = props
   const { words } = say
-  const isAsking = attempt.kind === 'asking'
+  const isReady = attempt.kind !== 'asking' && seconds === 0 && isSendable(apiKey.trim())
   const submit = (event: Event): void => {
     event.preventDefault()
-    if (isAsking) stop()
-    else if (seconds === 0 && isSendable(apiKey.trim())) void run()
+    if (isReady) void run()
   }
-  const waiting = seconds > 0 ? fill(words.again, { time: say.countdown(seconds) }) : words.tryIt
   return (
     <form class="row ask" onSubmit={submit} autocomplete="off">
       <KeyField value={apiKey} set={setKey} describedBy="key-hint" say={say} />
-      <button
-        type="submit"
-        class="primary"
-        disabled={!isAsking && (seconds > 0 || !isSendable(apiKey.trim()))}
-      >
-        {isAsking ? words.stop : waiting}
+      <button type="submit" class="primary" disabled={!isReady}>
+        {seconds > 0 ? fill(words.again, { time: say.countdown(seconds) }) : words.tryIt}
       </button>
       <p class="hint" id="key-hint">
         {words.keyHint}

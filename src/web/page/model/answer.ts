@@ -92,23 +92,21 @@ async function readText(body: ReadableStream<Uint8Array> | null) {
 /** Whether a header can carry a key: `fetch` throws when it cannot. */
 export const isSendable = (key: string): boolean => /^[\x21-\x7e]*$/.test(key)
 
+/** A dead connection must not keep the button disabled. */
+const TIMEOUT_MS = 60_000
+
 /** Sends no cookies and no referrer, and lets the browser keep nothing. */
-const send = (path: string, key: string, signal: AbortSignal | null = null): Promise<Response> =>
+const send = (path: string, key: string): Promise<Response> =>
   fetch(path, {
     ...{ cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' },
-    ...{ redirect: 'error', signal },
+    ...{ redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MS) },
     headers: key === '' ? {} : { Authorization: `Bearer ${key}` },
   })
 
-/** @throws when the server does not answer, or `signal` aborts. */
-export async function ask(
-  query: string,
-  choice: Choice,
-  key: string,
-  signal: AbortSignal,
-): Promise<Answer> {
+/** @throws when the server does not answer. */
+export async function ask(query: string, choice: Choice, key: string): Promise<Answer> {
   const began = nowMs()
-  const response = await send(`/api${query === '' ? '' : `?${query}`}`, key, signal)
+  const response = await send(`/api${query === '' ? '' : `?${query}`}`, key)
   const { text, bytes, isCut } = await readText(response.body)
   const atMs = nowMs()
   const waitSeconds = Math.max(1, Number(response.headers.get('retry-after')) || 0)

@@ -30,13 +30,14 @@ const COUNTED: readonly Name[] = [
 export const countedOf = (params: readonly Param[]): Param[] =>
   params.filter(([name]) => COUNTED.includes(name))
 
-async function load(query: string): Promise<StatsState> {
+export async function askStats(query: string): Promise<StatsState> {
   try {
-    const response = await fetch(`/stats${query}`, { cache: 'no-cache', credentials: 'omit' })
+    const path = query === '' ? '/stats' : `/stats?${query}`
+    const response = await fetch(path, { cache: 'no-cache', credentials: 'omit' })
     if (response.status === 404) return { kind: 'off', stats: null }
     if (response.status === 400 && query !== '') {
       const refusal = readProblem(await response.text(), 400)
-      const whole = await load('')
+      const whole = await askStats('')
       // Where only totals are public, /stats takes no filters.
       return whole.kind === 'full' ? { ...whole, refusal } : whole
     }
@@ -46,18 +47,4 @@ async function load(query: string): Promise<StatsState> {
   } catch {
     return FAILED
   }
-}
-
-const asked = new Map<string, Promise<StatsState>>()
-
-/** Repeated queries within this time share an answer. */
-const SHARED_MS = 1_000
-
-export function askStats(query: string): Promise<StatsState> {
-  const known = asked.get(query)
-  if (known !== undefined) return known
-  const forget = (): void => void setTimeout(() => asked.delete(query), SHARED_MS)
-  const fresh = load(query && `?${query}`).finally(forget)
-  asked.set(query, fresh)
-  return fresh
 }
