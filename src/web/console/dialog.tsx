@@ -1,8 +1,7 @@
 /** Parts of several views: alerts, times, dialogs with forms, and action buttons. */
 import { type ComponentChildren, createContext, type VNode } from 'preact'
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { copyText } from '../parts/copy.ts'
-import { TextField } from '../parts/form.tsx'
+import { Copy, TextField } from '../parts/form.tsx'
 import { messageOf, RequestError } from './client.ts'
 import { clock, UNKNOWN, utc } from './format.ts'
 import type { Live } from './live.ts'
@@ -196,18 +195,16 @@ export const NewBar = ({ children, ...action }: NewBarProps) => (
 
 /** A text with a button that copies it. */
 export function Copyable({ value, action }: { value: string; action: string }) {
-  const [isCopied, setCopied] = useState(false)
   const text = useRef<HTMLPreElement>(null)
-  const copy = async (): Promise<void> => setCopied(await copyText(value, text.current))
   return (
     <div class="copyable">
       <pre ref={text}>{value}</pre>
-      <button type="button" class="plain" onClick={copy}>
-        {isCopied ? 'Copied' : action}
-      </button>
-      <span class="hidden" role="status">
-        {isCopied && 'Copied'}
-      </span>
+      <Copy
+        text={value}
+        from={() => text.current}
+        look="plain"
+        words={{ copy: action, copied: 'Copied' }}
+      />
     </div>
   )
 }

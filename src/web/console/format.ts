@@ -1,7 +1,7 @@
 /** Formats numbers, times and durations in English. */
 import { unixMs } from '../parts/browser.ts'
 import { createFormat, SPANS, sentencesIn } from '../parts/format.ts'
-import { KEY_WORDS } from '../parts/key-report.ts'
+import { KEY_WORDS } from '../parts/translations.ts'
 
 /** The formats and words of the parts that all pages share. */
 export const SAY = { ...createFormat('en'), words: sentencesIn('en', KEY_WORDS) }

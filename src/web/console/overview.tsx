@@ -1,13 +1,12 @@
 /** The overview: what needs attention, current figures, and charts of the last hour or day. */
 import type { History, KeyPage, Overview, State, Values } from '../../admin/api-types.ts'
-import { Card, Table } from '../parts/table.tsx'
+import { Card, Facts, Table } from '../parts/table.tsx'
 import { keyHref, paramsOf } from './address.ts'
 import { Spark, TimeChart } from './chart.tsx'
 import { latest, OUTCOMES, totals } from './chart-data.ts'
-import { CheckerCard } from './checker.tsx'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
-import { amount, bytes, distance, ms, number, share, UNKNOWN, unit } from './format.ts'
+import { ago, amount, bytes, distance, ms, number, share, UNKNOWN, unit } from './format.ts'
 import { ALL_KEYS, pathOf } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 
@@ -39,6 +38,35 @@ function tilesOf({ list, keys, process, history }: Overview): Tile[] {
     ['Memory', sizeOf(rss_bytes), `data ${bytes(data_bytes)}${space}`, history.rss_bytes],
   ]
 }
+
+type Checker = NonNullable<Overview['checker']>
+
+const reasonsOf = ({ failures }: Checker): string =>
+  Object.entries(failures)
+    .sort(([, a], [, b]) => b - a)
+    .map(([reason, n]) => `${number(n)} ${reason}`)
+    .join(', ') || 'none'
+
+const factsOf = (checker: Checker): (readonly [name: string, value: string])[] => {
+  const { queues, coverage, checked, alive, deferred, per_second: rate } = checker
+  const { living, down, raw } = queues
+  return [
+    ['Addresses', `${number(living)} living, ${number(down)} down, ${number(raw)} never alive`],
+    ['Found within ten minutes', coverage === null ? UNKNOWN : `${share(coverage)} of the living`],
+    ['Checks', `${amount(rate)}/s · ${number(alive)} of ${number(checked)} alive`],
+    ['Deferred', number(deferred)],
+    ['Failed', reasonsOf(checker)],
+    ['Late by at most', `${amount(checker.lag_seconds)} s`],
+    ['Sent and received', bytes(checker.bytes)],
+  ]
+}
+
+const CheckerCard = ({ checker }: { checker: Checker | null }) =>
+  checker && (
+    <Card title="Checker" hint={ago(checker.at)}>
+      <Facts look="key-facts" facts={factsOf(checker)} />
+    </Card>
+  )
 
 const OUTCOME_LOOKS = {
   ok: ['200', 'a'],

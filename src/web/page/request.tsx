@@ -1,8 +1,7 @@
 /** The request: how many proxies match, the chosen filters, the request as code, the form of its answer. */
-import { useRef, useState } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { remembered } from '../parts/browser.ts'
-import { copyText } from '../parts/copy.ts'
-import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
+import { CheckField, Copy, Radios, SelectField } from '../parts/form.tsx'
 import { fill, LANGS } from '../parts/format.ts'
 import { useRemembered } from '../parts/header.tsx'
 import { Scroller } from '../parts/table.tsx'
@@ -108,22 +107,6 @@ function Chips({ set, params, say }: ChipsProps) {
   )
 }
 
-const COPIED_MS = 1800
-
-function Copy({ text, from, say }: { text: string; from: () => HTMLElement | null; say: Say }) {
-  const [isCopied, setCopied] = useState(false)
-  useSettled(isCopied || null, COPIED_MS, () => setCopied(false))
-  return (
-    <button
-      type="button"
-      class="quiet copy"
-      onClick={async () => setCopied(await copyText(text, from()))}
-    >
-      {isCopied ? say.words.copied : say.words.copy}
-    </button>
-  )
-}
-
 function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
   const [code, choose] = useRemembered<Code>(
     'code',
@@ -145,7 +128,13 @@ function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
           onChange={choose}
           options={CODES.map(name => [name, name])}
         />
-        <Copy key={program} text={program} from={() => pre.current} say={say} />
+        <Copy
+          key={program}
+          text={program}
+          from={() => pre.current}
+          look="quiet copy"
+          words={say.words}
+        />
       </div>
       <Scroller name={code}>
         <pre ref={pre} id="code">

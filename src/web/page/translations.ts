@@ -1,7 +1,6 @@
 /** The sentences of the page in English and Russian. */
 import { createFormat, type Lang, type Sentences, sentencesIn } from '../parts/format.ts'
-import { KEY_WORDS } from '../parts/key-report.ts'
-import { BAR_WORDS } from '../parts/translations.ts'
+import { BAR_WORDS, KEY_WORDS } from '../parts/translations.ts'
 
 const WORDS = {
   ...BAR_WORDS,

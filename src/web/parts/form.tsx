@@ -1,6 +1,7 @@
-/** Form controls, each with its label and hint. */
+/** Form controls, each with its label and hint, and a button that copies. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId } from 'preact/hooks'
+import { useEffect, useId, useState } from 'preact/hooks'
+import { copyText } from './copy.ts'
 
 type FieldProps = { label: string; name: string; value: string; onChange(value: string): void }
 
@@ -120,4 +121,26 @@ export function useSettled<T>(value: T | null, ms: number, then: (value: T) => v
     const timer = setTimeout(() => then(value), ms)
     return () => clearTimeout(timer)
   }, [value])
+}
+
+const COPIED_MS = 1800
+
+type CopyProps = {
+  text: string
+  /** The element that shows the text. */
+  from(): HTMLElement | null
+  look: string
+  words: { copy: string; copied: string }
+}
+
+/** A button that copies a text, and says so for a while. */
+export function Copy({ text, from, look, words }: CopyProps) {
+  const [isCopied, setCopied] = useState(false)
+  useSettled(isCopied || null, COPIED_MS, () => setCopied(false))
+  const copy = async (): Promise<void> => setCopied(await copyText(text, from()))
+  return (
+    <button type="button" class={look} onClick={copy} aria-live="polite">
+      {isCopied ? words.copied : words.copy}
+    </button>
+  )
 }

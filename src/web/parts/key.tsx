@@ -3,8 +3,11 @@ import type { ComponentChildren } from 'preact'
 import type { KeyReport } from '../../api/key-report.ts'
 import { Bars, Level } from './amounts.tsx'
 import { type Format, fill } from './format.ts'
-import type { KEY_WORDS, LimitLeft } from './key-report.ts'
 import { Card, Facts } from './table.tsx'
+import type { KEY_WORDS } from './translations.ts'
+
+/** A limit of a key; times in seconds. */
+type LimitLeft = KeyReport['limits'][number]
 
 type KeySay = Format & { words: { readonly [name in keyof typeof KEY_WORDS]: string } }
 

@@ -1,6 +1,7 @@
-/** Sentences of the bar above the page and the reference, and of their code samples. */
+/** Sentences of several pages. */
 import type { Sentences } from './format.ts'
 
+/** Of the bar above the page and the reference, and of their code samples. */
 export const BAR_WORDS = {
   pages: 'Pages | Страницы',
   query: 'Query | Запрос',
@@ -12,4 +13,28 @@ export const BAR_WORDS = {
   code: 'The request as code | Запрос в виде кода',
   copy: 'Copy | Копировать',
   copied: 'Copied | Скопировано',
+} as const satisfies Sentences
+
+/** About a key. */
+export const KEY_WORDS = {
+  left: '{left} left of {quota} | осталось {left} из {quota}',
+  reset: 'resets in {time} | сброс через {time}',
+  limit_burst: 'burst | подряд',
+  limit_daily: 'today | сегодня',
+  limit_subnets: 'networks today | сетей сегодня',
+  limit_clients: 'callers today | адресов сегодня',
+  limit_demo: 'demo | demo',
+  limit_key: 'this key | этот ключ',
+  limit_address: 'your address | ваш адрес',
+  state_active: 'active | действует',
+  state_off: 'plan is off | тариф выключен',
+  state_revoked: 'revoked | отозван',
+  state_expired: 'expired | истёк',
+  limits: 'Limits | Лимиты',
+  noLimits: 'This key has no limits. | У этого ключа нет лимитов.',
+  byHour: 'Requests by hour | Запросы по часам',
+  today: 'Today | Сегодня',
+  requests: 'requests | запросов',
+  records: 'records | записей',
+  refused: 'refused | отказов',
 } as const satisfies Sentences

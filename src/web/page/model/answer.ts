@@ -1,7 +1,6 @@
 /** Sends the request and the query for a key's limits, with the key in a header, and reads the answers. */
 import type { KeyReport } from '../../../api/key-report.ts'
 import { nowMs } from '../../parts/browser.ts'
-import type { LimitLeft } from '../../parts/key-report.ts'
 import { type Choice, formOf } from './query.ts'
 
 export type Row = { readonly [member: string]: unknown }
@@ -21,7 +20,7 @@ export type Answer = {
   /** The number of records; `null` of errors and of answers that are cut. */
   count: number | null
   problem: Problem | null
-  limits: readonly LimitLeft[]
+  limits: KeyReport['limits']
   /** When the request may be sent again after a 429, by `nowMs`; 0 otherwise. */
   retryAtMs: number
 }
@@ -30,7 +29,7 @@ export type Answer = {
 const BYTES_MAX = 4_000_000
 
 /** The limits in the fields RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
-export function readLimits(limit: string | null, policy: string | null): LimitLeft[] {
+export function readLimits(limit: string | null, policy: string | null): KeyReport['limits'] {
   const parse = (field: string | null) =>
     [...(field ?? '').matchAll(/"([^"]*)"((?:\s*;\s*\w+=\d+)*)/g)].map(
       ([, name = '', rest = '']) => {
