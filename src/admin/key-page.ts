@@ -22,31 +22,28 @@ const isSort = (name: string): name is KeySort => Object.hasOwn(SORTS, name)
 type KeyQuery = {
   /** In lower case. A key must contain each of them. */
   words: readonly string[]
-  /** Whether to find expired and revoked keys too. */
-  hasEnded: boolean
   sort: KeySort
   isDescending: boolean
   /** Counted from 1. */
   page: number
 }
 
-const PARAMETERS = { search: '', ended: '1', sort: 'today', order: 'desc', page: '1' }
+const PARAMETERS = { search: '', sort: 'today', order: 'desc', page: '1' }
 
 /** @throws AdminError for values that no parameter accepts */
 export function readKeyQuery(url: string): KeyQuery {
   const given = { ...PARAMETERS, ...readQuery(url, Object.keys(PARAMETERS)) }
-  const { search, ended, sort, order, page } = given
+  const { search, sort, order, page } = given
   if (!/^[1-9]\d{0,8}$/.test(page)) throw invalid('page must be an integer of at least 1')
   if (!isSort(sort)) throw invalid(`sort must be one of ${Object.keys(SORTS).join(', ')}`)
   return {
     words: search.toLowerCase().split(/\s+/).filter(Boolean),
-    ...{ hasEnded: ended === '1', isDescending: order === 'desc', sort, page: Number(page) },
+    ...{ isDescending: order === 'desc', sort, page: Number(page) },
   }
 }
 
-function isFound(key: KeySummary, { words, hasEnded }: KeyQuery, nowMs: number): boolean {
+function isFound(key: KeySummary, { words }: KeyQuery, nowMs: number): boolean {
   const state = keyState(key, nowMs)
-  if (!hasEnded && (state === 'expired' || state === 'revoked')) return false
   const { id, prefix, label, note, plan } = key
   const text = `${id} ${prefix} ${label} ${note} ${plan ?? TEMP_PLAN} ${state}`.toLowerCase()
   return words.every(word => text.includes(word))

@@ -74,7 +74,6 @@ describe('the list of keys', () => {
     ['by end, without an end last', 'sort=expires&order=asc', 'e,d,b,a,c'],
     ['of one plan', 'search=classic', 'd'],
     ['temporary ones as a plan', 'search=temp', 'b'],
-    ['without those that have ended', 'ended=0', 'a,d,b'],
     ['with all words, in any member', 'search=+NORTH+active+OWES', 'a'],
     ['with a word in another alphabet', 'search=ёл', 'd'],
     ['by state, in words', 'search=revoked', 'c'],

@@ -3,7 +3,7 @@ import { type ComponentChildren, createContext, type VNode } from 'preact'
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Copy, TextField } from '../parts/form.tsx'
 import { messageOf, RequestError } from './client.ts'
-import { clock, UNKNOWN, utc } from './format.ts'
+import { UNKNOWN, utc } from './format.ts'
 import type { Live } from './live.ts'
 
 export const Alert = ({ children }: { children: ComponentChildren }) => (
@@ -12,11 +12,11 @@ export const Alert = ({ children }: { children: ComponentChildren }) => (
   </p>
 )
 
-/** Says that a value is loading, or out of date. */
-export function LiveNotice({ live: { value, problem, atMs } }: { live: Live<unknown> }) {
+/** Says that a value is loading, or why it is out of date. */
+export function LiveNotice({ live: { value, problem } }: { live: Live<unknown> }) {
   if (problem === null) return value === null ? <p class="soft">Loading…</p> : null
-  const since = atMs === null ? '' : `These figures are from ${clock(atMs)}. `
-  return <Alert>{`${since}${problem} Retrying every few seconds.`}</Alert>
+  const old = value === null ? '' : ' These figures are old.'
+  return <Alert>{`${problem}${old} Retrying every few seconds.`}</Alert>
 }
 
 type WhenProps = { time: string | null; none?: string; show(time: string): string }

@@ -69,25 +69,21 @@ type DialogProps = { report: KeyReport; live: Live<KeyReport>; onClose(): void }
 
 function ChangeDialog({ report, live, onClose }: DialogProps) {
   const { client } = useConsole()
-  const { label, note, from, plan } = report
-  const before = { label, note, from, plan, expires: report.expires ?? '' }
-  const [values, field] = useFields(before)
+  const { id, label, note, from, plan, expires: end } = report
+  const [{ expires, ...values }, field] = useFields({ label, note, from, plan, expires: end ?? '' })
+  const isTemporary = plan === 'temp'
   const submit = async (): Promise<void> => {
-    const now = { ...values, expires: values.expires.trim() }
-    const names = Object.keys(before) as (keyof typeof before)[] // of all of them
-    const changed = names.filter(name => now[name] !== before[name])
-    if (changed.length === 0) return
-    const changes = changed.map(name => [
-      name,
-      name === 'expires' ? now.expires || 'never' : now[name],
-    ])
-    const path = `/console/keys/${report.id}`
-    const after = await client.send<KeyReport>('POST', path, Object.fromEntries(changes))
-    live.change(() => after)
+    await client.send('POST', `/console/keys/${id}`, {
+      ...values,
+      ...(isTemporary && { plan: undefined }),
+      // The end of an expired key lies in the past, which a change may not set.
+      ...(expires !== (end ?? '') && { expires: expires.trim() || 'never' }),
+    })
+    await live.refresh()
   }
   return (
     <FormDialog title="Change the key" action="Save" onSubmit={submit} onClose={onClose}>
-      <KeyFields field={field} hasPlan={plan !== 'temp'} />
+      <KeyFields field={field} hasPlan={!isTemporary} />
       <Field {...field('expires')} {...EXPIRES} />
     </FormDialog>
   )
@@ -130,53 +126,51 @@ function RotateDialog({ report, live, onClose }: DialogProps) {
 
 const nameOf = ({ label, id }: KeyReport): string => (label === '' ? id : `${label} (${id})`)
 
-/** Actions that need a confirmation and nothing else. */
-const CONFIRMED = {
-  reset: {
-    ...{ name: 'Reset limits', title: 'Reset the limits of', isDanger: false },
-    hint: 'Resets the windows and today’s count. The history stays.',
-  },
-  revoke: {
-    ...{ name: 'Revoke', title: 'Revoke', isDanger: true },
-    hint: 'The server refuses the key from now on. This cannot be undone.',
-  },
-  remove: {
-    ...{ name: 'Remove', title: 'Remove', isDanger: true },
-    hint: 'Deletes the key and its history. This cannot be undone.',
-  },
-} as const
-
 /** An expired or revoked key never works again. Only a revoked key can be removed. */
 function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport }) {
   const { client } = useConsole()
   const path = `/console/keys/${report.id}`
-  const send = async (action: keyof typeof CONFIRMED): Promise<void> => {
-    if (action === 'remove') {
+  const name = nameOf(report)
+  const send = async (action: 'reset' | 'revoke'): Promise<void> => {
+    await client.send('POST', `${path}/${action}`)
+    await live.refresh()
+  }
+  const reset: Action = {
+    name: 'Reset limits',
+    confirm: {
+      title: `Reset the limits of key ${name}?`,
+      hint: 'Resets the windows and today’s count. The history stays.',
+    },
+    run: () => send('reset'),
+  }
+  const revoke: Action = {
+    ...{ name: 'Revoke', isDanger: true },
+    confirm: {
+      title: `Revoke key ${name}?`,
+      hint: 'The server refuses the key from now on. This cannot be undone.',
+    },
+    run: () => send('revoke'),
+  }
+  const remove: Action = {
+    ...{ name: 'Remove', isDanger: true },
+    confirm: {
+      title: `Remove key ${name}?`,
+      hint: 'Deletes the key and its history. This cannot be undone.',
+    },
+    async run() {
       await client.send('DELETE', path)
       location.hash = '#keys'
-    } else {
-      const after = await client.send<KeyReport>('POST', `${path}/${action}`)
-      live.change(() => after)
-    }
+    },
   }
-  const confirmed = (action: keyof typeof CONFIRMED): Action => {
-    const { name, title, isDanger, hint } = CONFIRMED[action]
-    const confirm = { title: `${title} key ${nameOf(report)}?`, hint }
-    return { name, isDanger, confirm, run: () => send(action) }
-  }
-  const actions: Action[] =
-    report.state === 'revoked'
-      ? [confirmed('remove')]
-      : [
-          { name: 'Change', open: onClose => <ChangeDialog {...{ report, live, onClose }} /> },
-          {
-            ...{ name: 'Rotate', isDanger: true },
-            open: onClose => <RotateDialog {...{ report, live, onClose }} />,
-          },
-          confirmed('reset'),
-          confirmed('revoke'),
-        ]
-  return <Actions look="plain" actions={actions} />
+  const actions: Action[] = [
+    { name: 'Change', open: onClose => <ChangeDialog {...{ report, live, onClose }} /> },
+    {
+      ...{ name: 'Rotate', isDanger: true },
+      open: onClose => <RotateDialog {...{ report, live, onClose }} />,
+    },
+    ...[reset, revoke],
+  ]
+  return <Actions look="plain" actions={report.state === 'revoked' ? [remove] : actions} />
 }
 
 export function KeyView({ id }: { id: string }) {

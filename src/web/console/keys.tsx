@@ -2,14 +2,14 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Key, KeyPage, KeySort, Limit, MadeKey } from '../../admin/api-types.ts'
-import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
+import { Radios, SelectField, useSettled } from '../parts/form.tsx'
 import { Levels, State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { useConsole } from './context.ts'
 import { Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
 import { ago, dateOf, number, SAY } from './format.ts'
-import { type KeyFilter, pathOf } from './key-filter.ts'
+import { pathOf } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
 import { type Secret, SecretDialog } from './secret.tsx'
@@ -130,22 +130,15 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
 
 function Filters() {
   const { keyFilter: filter, setKeyFilter } = useConsole()
-  const set = (change: Partial<KeyFilter>): void => setKeyFilter({ ...filter, page: 1, ...change })
   return (
     <search class="row key-filters">
       <input
         type="search"
         name="search"
         aria-label="Search"
-        placeholder="Label, note, id, prefix, plan"
+        placeholder="Label, note, id, plan, state"
         value={filter.search}
-        onInput={event => set({ search: event.currentTarget.value })}
-      />
-      <CheckField
-        label="Expired and revoked"
-        name="ended"
-        isOn={filter.showsEnded}
-        onChange={showsEnded => set({ showsEnded })}
+        onInput={event => setKeyFilter({ ...filter, search: event.currentTarget.value, page: 1 })}
       />
     </search>
   )
@@ -194,11 +187,8 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
     const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
     const body = { kind, label, note, from, ...rest }
     const made = await client.send<MadeKey>('POST', '/console/keys', body)
-    const { key: _, ...item } = made
-    live.change(({ keys, total, matching, ...page }) => ({
-      ...{ ...page, total: total + 1, matching: matching + 1, keys: [item, ...keys] },
-    }))
     setSecret(made)
+    void live.refresh()
     return 'stays'
   }
   return (

@@ -1,20 +1,6 @@
 /** Values that the console requests repeatedly while its tab is visible. */
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { unixMs } from '../parts/browser.ts'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { type Client, messageOf } from './client.ts'
-
-/** Whether the tab is visible. */
-function useIsVisible(): boolean {
-  const isVisible = () => document.visibilityState === 'visible'
-  const [value, setValue] = useState(isVisible)
-  // A plain effect would miss changes before the next frame.
-  useLayoutEffect(() => {
-    const change = (): void => setValue(isVisible)
-    document.addEventListener('visibilitychange', change)
-    return () => document.removeEventListener('visibilitychange', change)
-  }, [])
-  return value
-}
 
 /** Calls `work` now, and again `everyMs` after its end, while the tab is visible. `work` handles its errors. */
 export function usePolling(
@@ -22,39 +8,32 @@ export function usePolling(
   everyMs: number,
   inputs: readonly unknown[],
 ): void {
-  const isVisible = useIsVisible()
   useEffect(() => {
-    if (!isVisible) return
     const controller = new AbortController()
     const { signal } = controller
     let timer: ReturnType<typeof setTimeout> | undefined
     const run = async (): Promise<void> => {
-      await work(signal)
+      clearTimeout(timer)
+      if (document.visibilityState === 'visible') await work(signal)
+      clearTimeout(timer) // of a run that the event below started meanwhile
       if (!signal.aborted) timer = setTimeout(run, everyMs)
     }
+    document.addEventListener('visibilitychange', run, { signal })
     void run()
     return () => {
       clearTimeout(timer)
       controller.abort()
     }
-  }, [isVisible, everyMs, ...inputs])
+  }, [everyMs, ...inputs])
 }
 
 /** The last value from the server, and why there is no newer one. */
-export type Live<T> = {
-  value: T | null
-  /** When the value arrived, by the browser's clock. */
-  atMs: number | null
-  problem: string | null
-  refresh(): Promise<void>
-  /** Changes the value, with the answer of a write. */
-  change(changed: (value: T) => T): void
-}
+export type Live<T> = { value: T | null; problem: string | null; refresh(): Promise<void> }
 
 /** The JSON document at `path`. */
 export function useLive<T>(client: Client, path: string, everySeconds: number): Live<T> {
-  const [state, setState] = useState<Pick<Live<T>, 'value' | 'atMs' | 'problem'>>({
-    ...{ value: null, atMs: null, problem: null },
+  const [state, setState] = useState<Pick<Live<T>, 'value' | 'problem'>>({
+    ...{ value: null, problem: null },
   })
   /** Counts changes: an answer to a request from before a change may be out of date. */
   const changes = useRef(0)
@@ -64,7 +43,7 @@ export function useLive<T>(client: Client, path: string, everySeconds: number): 
     const isLate = (): boolean => signal?.aborted === true || changes.current !== current
     try {
       const value = await client.get<T>(path, signal)
-      if (!isLate()) setState({ value, atMs: unixMs(), problem: null })
+      if (!isLate()) setState({ value, problem: null })
     } catch (error) {
       if (!isLate()) setState(before => ({ ...before, problem: messageOf(error) }))
     }
@@ -76,10 +55,6 @@ export function useLive<T>(client: Client, path: string, everySeconds: number): 
     refresh(): Promise<void> {
       changes.current += 1
       return read()
-    },
-    change(changed): void {
-      changes.current += 1
-      setState(({ value, ...rest }) => ({ ...rest, value: value === null ? null : changed(value) }))
     },
   }
 }

@@ -125,8 +125,7 @@ const BUSIEST_SECONDS = 30
 const BUSIEST_COLUMNS = ['Key', ...['Requests', 'Refused'].map(name => ({ name, look: 'number' }))]
 
 function BusiestKeys() {
-  const path = pathOf({ ...ALL_KEYS, showsEnded: false })
-  const { value } = useLive<KeyPage>(useConsole().client, path, BUSIEST_SECONDS)
+  const { value } = useLive<KeyPage>(useConsole().client, pathOf(ALL_KEYS), BUSIEST_SECONDS)
   const used = value?.keys.filter(key => key.requests_today + key.refused_today > 0) ?? []
   return (
     <Card title="Busiest keys" hint="today, UTC">

@@ -1,5 +1,5 @@
 /** The import that this tab runs. */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import type { ImportLine } from '../../admin/api-types.ts'
 import { type Client, messageOf } from './client.ts'
 
@@ -15,14 +15,6 @@ export function useUpload(client: Client) {
   const [current, setCurrent] = useState<Import | null>(null)
   const controller = useRef<AbortController | null>(null)
   const isBusy = current !== null && isRunning(current)
-
-  // The browser asks before it closes the tab during an import.
-  useEffect(() => {
-    if (!isBusy) return
-    const ask = (event: Event): void => event.preventDefault()
-    window.addEventListener('beforeunload', ask)
-    return () => window.removeEventListener('beforeunload', ask)
-  }, [isBusy])
 
   async function start(file: File, options: URLSearchParams): Promise<void> {
     controller.current = new AbortController()

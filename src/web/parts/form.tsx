@@ -139,7 +139,7 @@ export function Copy({ text, from, look, words }: CopyProps) {
   useSettled(isCopied || null, COPIED_MS, () => setCopied(false))
   const copy = async (): Promise<void> => setCopied(await copyText(text, from()))
   return (
-    <button type="button" class={look} onClick={copy} aria-live="polite">
+    <button type="button" class={look} onClick={copy}>
       {isCopied ? words.copied : words.copy}
     </button>
   )
