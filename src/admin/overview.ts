@@ -1,7 +1,4 @@
-/**
- * The overview of the console: figures of now, and of each minute in the last 24 hours. Rates use a
- * stopwatch, because the clock may jump.
- */
+/** The overview of the console: figures of now, and of each minute in the last 24 hours. */
 import type { CheckerStatus } from '../checker/ports.ts'
 import { VERSION } from '../config/version.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -26,11 +23,13 @@ const OUTCOMES = ['ok', 'notFound', 'rejected', 'refused', 'failed'] as const
 const LEVELS = ['rows', 'fresh', 'keys', 'rssBytes'] as const
 type Levels = readonly (number | null)[]
 
-/** Requests in a period: its length, the count of each outcome, and the buckets of their durations. */
-type Counted = { seconds: number; counts: readonly number[]; durations: readonly number[] }
-
-/** One minute, numbered from 1970-01-01: its requests, and `LEVELS` in order. */
-export type Sample = Counted & { minute: number; levels: Levels }
+/** One minute, numbered from 1970-01-01: the requests of each outcome, the buckets of their durations, and `LEVELS`. */
+export type Sample = {
+  minute: number
+  counts: readonly number[]
+  durations: readonly number[]
+  levels: Levels
+}
 
 const added = (columns: readonly (readonly number[])[]): number[] =>
   (columns[0] ?? []).map((_, i) => columns.reduce((sum, column) => sum + (column[i] ?? 0), 0))
@@ -39,14 +38,6 @@ function mean(values: readonly (number | null)[]): number | null {
   const known = values.filter(value => value !== null)
   return known.length === 0 ? null : Math.round(known.reduce((a, b) => a + b) / known.length)
 }
-
-/** Merges samples: counts add up, levels are averaged. */
-const merged = (samples: readonly Sample[]): Omit<Sample, 'minute'> => ({
-  seconds: samples.reduce((sum, { seconds }) => sum + seconds, 0),
-  counts: added(samples.map(({ counts }) => counts)),
-  durations: added(samples.map(({ durations }) => durations)),
-  levels: LEVELS.map((_, i) => mean(samples.map(({ levels }) => levels[i] ?? null))),
-})
 
 const startOf = (minute: number, step: number): number => Math.floor(minute / step) * step
 
@@ -72,12 +63,19 @@ function quantileMs(counts: readonly number[], quantile: number): number | null 
   return seconds === null ? null : round(seconds * SECOND_MS)
 }
 
-/** Requests per second by outcome, and the quantiles that the histogram of /metrics gives. */
-const ratesOf = ({ seconds, counts, durations }: Counted) => ({
-  ...Object.fromEntries(OUTCOMES.map((name, i) => [name, round((counts[i] ?? 0) / seconds)])),
-  p50Ms: quantileMs(durations, 0.5),
-  p99Ms: quantileMs(durations, 0.99),
-})
+/** Minutes as one point: requests per second, the quantiles that the histogram of /metrics gives, mean levels. */
+function pointOf(samples: readonly Sample[]): { [measure: string]: number | null } {
+  const counts = added(samples.map(({ counts }) => counts))
+  const durations = added(samples.map(({ durations }) => durations))
+  const seconds = (samples.length * MINUTE_MS) / SECOND_MS
+  return {
+    ...Object.fromEntries(OUTCOMES.map((name, i) => [name, round((counts[i] ?? 0) / seconds)])),
+    ...{ p50Ms: quantileMs(durations, 0.5), p99Ms: quantileMs(durations, 0.99) },
+    ...Object.fromEntries(
+      LEVELS.map((name, i) => [name, mean(samples.map(({ levels }) => levels[i] ?? null))]),
+    ),
+  }
+}
 
 /** The points of a range up to the minute `now`, as the columns of the response. They begin with the first sample. */
 export function describeHistory({ between }: Pick<History, 'between'>, range: Range, now: number) {
@@ -90,13 +88,8 @@ export function describeHistory({ between }: Pick<History, 'between'>, range: Ra
   const byPoint = Map.groupBy(samples, ({ minute }) => startOf(minute, step))
   const points = at.map(minute => {
     const found = byPoint.get(minute)
-    if (found === undefined) return {}
-    const { levels, ...counted } = merged(found)
-    return {
-      ...ratesOf(counted),
-      ...Object.fromEntries(LEVELS.map((name, i) => [name, levels[i]])),
-    }
-  }) as { [measure: string]: number | null }[] // the names of spread members are lost
+    return found === undefined ? {} : pointOf(found)
+  })
   const columns = [...OUTCOMES, 'p50Ms', 'p99Ms', ...LEVELS].map(measure => [
     wireName(measure),
     points.map(point => point[measure] ?? null),
@@ -108,46 +101,36 @@ export function describeHistory({ between }: Pick<History, 'between'>, range: Ra
   }
 }
 
-/** The request counters at a time of the stopwatch. */
-type Mark = { atMs: number; traffic: Traffic }
-
-export function countedBetween(from: Mark, to: Mark): Counted {
-  const [a, b] = [from.traffic, to.traffic]
-  return {
-    seconds: Math.max(to.atMs - from.atMs, 1) / SECOND_MS,
-    counts: OUTCOMES.map(outcome => Math.max(0, b[outcome] - a[outcome])),
-    durations: b.durations.map((n, i) => n - (a.durations[i] ?? 0)),
-  }
-}
-
 type SamplerParts = {
   history: Pick<History, 'add'>
   traffic: () => Traffic
   /** Never rejects. */
   levels: () => Promise<Levels>
   clock: () => number
-  elapsedMs: () => number
 }
 
-/** Returns a function to call every second. It adds a sample when a minute has ended. */
-export function createSampler({ history, traffic, levels, clock, elapsedMs }: SamplerParts) {
-  const mark = (): Mark => ({ atMs: elapsedMs(), traffic: traffic() })
+/** Returns a function to call every second. It adds a sample when a whole minute has ended. */
+export function createSampler({ history, traffic, levels, clock }: SamplerParts) {
   const minuteNow = (): number => Math.floor(clock() / MINUTE_MS)
   let minute = minuteNow()
-  let begun = mark()
+  /** The counters when the minute began; `null` in the first one. */
+  let begun: Traffic | null = null
 
   return async function tick(): Promise<void> {
     const over = minute
     minute = minuteNow()
     if (minute === over) return
-    const before = begun
-    begun = mark()
-    const counted = countedBetween(before, begun)
-    history.add({ minute: over, ...counted, levels: await levels() })
+    const [from, to] = [begun, traffic()]
+    begun = to
+    if (from === null) return
+    const counts = OUTCOMES.map(outcome => to[outcome] - from[outcome])
+    const durations = to.durations.map((n, i) => n - (from.durations[i] ?? 0))
+    history.add({ minute: over, counts, durations, levels: await levels() })
   }
 }
 
-type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
+type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock'> & {
+  elapsedMs: () => number
   history: Pick<History, 'add' | 'between'>
   observed: Pick<Observed, 'checks' | 'breakdown' | 'databases' | 'space' | 'checker'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>

@@ -1,4 +1,4 @@
-/** What the charts measure and keep: rates by the stopwatch, minutes by the clock. */
+/** What the charts measure and keep. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { History } from '../../src/admin/api-types.ts'
@@ -22,22 +22,20 @@ const trafficOf = (counts: Partial<Traffic> = {}): Traffic => ({
   ...counts,
 })
 
-/** A sampler whose stopwatch, clock and counters are moved by hand. */
+/** A sampler whose clock and counters are moved by hand. */
 function create() {
   const samples: Sample[] = []
-  const state = { clockMs: T0, elapsedMs: 0, traffic: trafficOf() }
+  const state = { clockMs: T0, traffic: trafficOf() }
   const tick = createSampler({
     history: { add: sample => samples.push(sample) },
     traffic: () => state.traffic,
     levels: async () => [10, 5, 1, 100],
     clock: () => state.clockMs,
-    elapsedMs: () => state.elapsedMs,
   })
   /** Lets seconds pass, with so many answers in each. */
   async function pass(seconds: number, ok = 0): Promise<void> {
     for (let n = 0; n < seconds; n += 1) {
       state.clockMs += 1000
-      state.elapsedMs += 1000
       state.traffic = trafficOf({ ...state.traffic, ok: state.traffic.ok + ok })
       await tick()
     }
@@ -46,41 +44,28 @@ function create() {
 }
 
 describe('a minute', () => {
-  test('is sampled once it is over', async () => {
+  test('is sampled once it is over, unless the server started in it', async () => {
     const { samples, pass } = create()
-    await pass(59, 3)
+    await pass(119, 3)
     expect(samples).toEqual([])
     await pass(1, 3)
     expect(samples).toEqual([
       {
-        ...{ minute: M0, seconds: 60, counts: [180, 0, 0, 0, 0] },
+        ...{ minute: M0 + 1, counts: [180, 0, 0, 0, 0] },
         ...{ durations: trafficOf().durations, levels: [10, 5, 1, 100] },
       },
     ])
     await pass(120, 7)
     expect(samples.map(({ minute, counts: [ok] }) => [minute, ok])).toEqual([
-      [M0, 180],
-      [M0 + 1, 420],
+      [M0 + 1, 180],
       [M0 + 2, 420],
-    ])
-  })
-
-  test('is as long as the stopwatch says, however the clock jumps', async () => {
-    const { samples, pass, state } = create()
-    await pass(30, 4)
-    state.clockMs += 86_400_000
-    await pass(1, 4)
-    state.clockMs -= 86_400_000
-    await pass(1, 4)
-    expect(samples.map(({ minute, seconds, counts: [ok] }) => [minute, seconds, ok])).toEqual([
-      [M0, 31, 124],
-      [M0 + 1440, 1, 4],
+      [M0 + 3, 420],
     ])
   })
 })
 
 const sampleAt = (minute: number, ok = 60, fast = 0, slow = 0): Sample => ({
-  ...{ minute, seconds: 60, counts: [ok, 0, 0, 0, 0], levels: [400, 300, 2, null] },
+  ...{ minute, counts: [ok, 0, 0, 0, 0], levels: [400, 300, 2, null] },
   durations: trafficOf().durations.map((_, i) => (i === 0 ? fast : i === 8 ? slow : 0)),
 })
 

@@ -1,6 +1,6 @@
 /** The console: the token, the header, and the view that the URL fragment names. */
 import { render } from 'preact'
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { State } from '../../admin/api-types.ts'
 import { TextField } from '../parts/form.tsx'
 import { Header } from '../parts/header.tsx'
@@ -114,7 +114,6 @@ function useCommand(): string {
   return command
 }
 
-/** `problem`: why the server refused the last token. */
 function SignIn({ problem, onToken }: { problem: string; onToken(token: string): void }) {
   const [text, setText] = useState('')
   const command = useCommand()
@@ -161,33 +160,24 @@ function useRoute(onToken: () => void): Route {
     }
     window.addEventListener('hashchange', change)
     return () => window.removeEventListener('hashchange', change)
-  }, [onToken])
+  }, [])
   return route
 }
 
 function App() {
-  const [session, setSession] = useState(() => ({ token: readToken(), problem: '' }))
-  const { token, problem } = session
-  const restart = useCallback(() => setSession({ token: readToken(), problem: '' }), [])
-  const route = useRoute(restart)
-  const client = useMemo(() => {
-    if (token === null) return null
-    return createClient(token, problem => {
-      // An import may still run with an earlier token.
-      if (readToken() !== token) return
-      forgetToken()
-      setSession({ token: null, problem })
-    })
-  }, [token])
+  /** `problem`: why the server refused the last token. */
+  const [{ token, problem }, setSession] = useState(() => ({ token: readToken(), problem: '' }))
+  const route = useRoute(() => setSession({ token: readToken(), problem: '' }))
+  const signOut = (problem = ''): void => {
+    forgetToken()
+    setSession({ token: null, problem })
+  }
   const signIn = (token: string): void => {
     keepToken(token)
-    restart()
+    setSession({ token, problem: '' })
   }
-  const signOut = (): void => {
-    forgetToken()
-    restart()
-  }
-  if (client !== null) return <SignedIn client={client} route={route} onSignOut={signOut} />
+  const client = useMemo(() => token && createClient(token, signOut), [token])
+  if (client) return <SignedIn client={client} route={route} onSignOut={() => signOut()} />
   return <SignIn problem={problem} onToken={signIn} />
 }
 

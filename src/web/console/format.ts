@@ -14,9 +14,7 @@ export const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, 'key 
 export const UNKNOWN = '–'
 
 const integer = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
-const digits = new Intl.NumberFormat('en', {
-  ...{ maximumFractionDigits: 2, maximumSignificantDigits: 3, roundingPriority: 'lessPrecision' },
-})
+const digits = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
 const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 })
 const relative = new Intl.RelativeTimeFormat('en', { style: 'short', numeric: 'always' })
 

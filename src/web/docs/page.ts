@@ -433,7 +433,6 @@ ${body}
 `,
 )}</main>
 </div>
-<footer class="operator">${branding.siteName}${operatorLinks(branding, words)}</footer>
 </body>
 </html>
 `.html

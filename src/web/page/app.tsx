@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { useSettled } from '../parts/form.tsx'
 import { fill } from '../parts/format.ts'
-import { Footer, Header, LangSwitch, operatorSetting, siteName, useLang } from '../parts/header.tsx'
+import { Header, LangSwitch, operatorSetting, siteName, useLang } from '../parts/header.tsx'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
 import { type Choice, paramsOf, queryString, readChoice, START, servicesOf } from './model/query.ts'
@@ -184,7 +184,6 @@ function App() {
           />
         </main>
       )}
-      <Footer words={words} />
       <output class="hidden">{spoken}</output>
     </>
   )

@@ -11,10 +11,7 @@ const isMost = (name: Limited): boolean => name === 'ping'
 
 /** The values of the slider, from left to right; `''` is no limit. */
 function stepsOf(name: Limited, { edges, counts }: Histogram): string[] {
-  const steps = edges
-    .slice(1, counts.length)
-    .filter(edge => edge > 0)
-    .map(String)
+  const steps = edges.slice(1, counts.length).map(String)
   return isMost(name) ? [...steps, ''] : ['', ...steps]
 }
 

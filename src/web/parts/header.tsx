@@ -48,13 +48,6 @@ export const OperatorLinks = ({ words }: { words: OperatorWords }) => (
   </>
 )
 
-export const Footer = (props: { words: OperatorWords }) => (
-  <footer class="operator">
-    {siteName()}
-    <OperatorLinks {...props} />
-  </footer>
-)
-
 export const LangSwitch = (props: { label: string; value: Lang; onChange(lang: Lang): void }) => (
   <Radios
     {...props}
