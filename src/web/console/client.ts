@@ -16,10 +16,8 @@ export class RequestError extends Error {
   }
 }
 
-export function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  return error.name === 'TimeoutError' ? UNREACHABLE : error.message
-}
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error)
 
 /** The error in a body (spec 2.3), or the status. */
 function errorOf(status: number, body: string): RequestError {
@@ -52,14 +50,11 @@ export type Client = ReturnType<typeof createClient>
 export function createClient(token: string, onUnauthorized: (message: string) => void) {
   async function request(path: string, init: RequestInit): Promise<Response> {
     const headers = { ...init.headers, authorization: `Bearer ${token}` }
-    const response = await fetch(path, { cache: 'no-store', ...init, headers }).catch(error => {
-      if (init.signal?.aborted) throw error
+    const response = await fetch(path, { cache: 'no-store', ...init, headers }).catch(() => {
       throw new RequestError(UNREACHABLE)
     })
     if (response.ok) return response
-    const body = await response.text().catch(() => '')
-    init.signal?.throwIfAborted()
-    const error = errorOf(response.status, body)
+    const error = errorOf(response.status, await response.text().catch(() => ''))
     if (response.status === 401) onUnauthorized(error.message)
     throw error
   }
@@ -73,7 +68,7 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   }
 
   return {
-    /** The value of a JSON document. @throws RequestError, or the error of an aborted `signal`. */
+    /** The value of a JSON document. @throws RequestError */
     async get<T>(path: string, signal?: AbortSignal): Promise<T> {
       const timeout = AbortSignal.timeout(TIMEOUT_MS)
       const either = signal ? AbortSignal.any([signal, timeout]) : timeout

@@ -1,12 +1,12 @@
 /** Formats numbers, times and durations in English. */
 import { unixMs } from '../parts/browser.ts'
-import { createFormat, SPANS, sentencesIn } from '../parts/format.ts'
+import { createFormat, sentencesIn } from '../parts/format.ts'
 import { KEY_WORDS } from '../parts/translations.ts'
 
 /** The formats and words of the parts that all pages share. */
 export const SAY = { ...createFormat('en'), words: sentencesIn('en', KEY_WORDS) }
 
-export const { number, bytes, unit, countdown } = SAY
+export const { number, bytes, unit, countdown, utc } = SAY
 
 export const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, 'key / keys')}`
 
@@ -15,8 +15,6 @@ export const UNKNOWN = '–'
 
 const integer = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 const digits = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
-const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 })
-const relative = new Intl.RelativeTimeFormat('en', { style: 'short', numeric: 'always' })
 
 /** Three significant digits: `0.41`, `12.5`, `1,204`. */
 export const amount = (n: number): string => (n >= 100 ? integer : digits).format(n)
@@ -24,13 +22,12 @@ export const amount = (n: number): string => (n >= 100 ? integer : digits).forma
 export const ms = (n: number): string => `${amount(n)} ms`
 
 /** A part of 1. */
-export const share = (part: number): string => percent.format(part)
+export const share = (part: number): string => unit(part * 100, 'percent', 1)
 
-/** Seconds from now, or ago when negative: `in 3 hr.`, `12 min. ago`. */
+/** Seconds from now, or ago when negative: `in 3 hr`, `12 min ago`. */
 export function distance(seconds: number): string {
-  const rounded = Math.round(seconds)
-  const [size, name] = SPANS.find(([least]) => Math.abs(rounded) >= least) ?? SPANS[3]
-  return relative.format(Math.trunc(rounded / size), name)
+  const span = SAY.age(Math.abs(Math.round(seconds)))
+  return seconds < 0 ? `${span} ago` : `in ${span}`
 }
 
 /** The distance of an instant from now. */
@@ -55,5 +52,3 @@ export const pointAt = formatter({ ...day, ...minutes })
 
 /** A UTC day such as `2026-11-22`. */
 export const dayOf = formatter({ ...day, timeZone: 'UTC' })
-/** The UTC time of an ISO 8601 instant, for the `title` of a local time. */
-export const utc = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`

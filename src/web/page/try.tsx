@@ -60,12 +60,13 @@ function useSecondsUntil(deadlineMs: number): number {
   return seconds
 }
 
-/** The last request for a query. */
-type Attempt = { query: string } & (
-  | { kind: 'none' | 'failed' }
-  | { kind: 'asking'; before: Answer | null }
-  | { kind: 'answered'; answer: Answer; key: string }
-)
+/** The last request. While it waits for its answer, it has the one before to the same query. */
+type Attempt = {
+  kind: 'none' | 'asking' | 'answered' | 'failed'
+  query: string
+  key: string
+  answer: Answer | null
+}
 
 export type TryProps = {
   choice: Choice
@@ -75,11 +76,6 @@ export type TryProps = {
   /** Announces a sentence to screen readers. */
   speak: (sentence: string) => void
   say: Say
-}
-
-const answerOf = (attempt: Attempt): Answer | null => {
-  if (attempt.kind === 'answered') return attempt.answer
-  return attempt.kind === 'asking' ? attempt.before : null
 }
 
 /** An answer as screen readers announce it. */
@@ -100,27 +96,24 @@ function goToAnswer(): void {
 type Asked = { attempt: Attempt; seconds: number; run: () => Promise<void> }
 
 export function useAttempt({ choice, query, apiKey, speak, say }: TryProps): Asked {
-  const [attempt, setAttempt] = useState<Attempt>({ kind: 'none', query })
+  const key = apiKey.trim()
+  const [attempt, setAttempt] = useState<Attempt>({ kind: 'none', query, key, answer: null })
   useLayoutEffect(() => {
     if (attempt.kind === 'answered') goToAnswer()
   }, [attempt])
-  const key = apiKey.trim()
   const run = async (): Promise<void> => {
-    setAttempt(last => ({
-      ...{ kind: 'asking', query },
-      before: last.query === query ? answerOf(last) : null,
-    }))
+    const before = attempt.query === query ? attempt.answer : null
+    setAttempt({ kind: 'asking', query, key, answer: before })
     try {
       const answer = await ask(query, choice, key)
-      setAttempt({ kind: 'answered', query, answer, key })
+      setAttempt({ kind: 'answered', query, key, answer })
       speak(sentenceOf(answer, say))
     } catch {
-      setAttempt({ kind: 'failed', query })
+      setAttempt({ kind: 'failed', query, key, answer: null })
       speak(say.words.noAnswer)
     }
   }
-  const mustWait = attempt.kind === 'answered' && attempt.key === key
-  const seconds = useSecondsUntil(mustWait ? attempt.answer.retryAtMs : 0)
+  const seconds = useSecondsUntil((attempt.key === key && attempt.answer?.retryAtMs) || 0)
   return { attempt, seconds, run }
 }
 
@@ -155,10 +148,10 @@ export type ResultsProps = Pick<FilterProps, 'choice' | 'stats' | 'say'> & {
 }
 
 /** Why the demo key returned less than matches; `null` when it did not. */
-function shortfallOf({ choice, attempt, count, say }: ResultsProps): string | null {
-  if (attempt.kind !== 'answered' || attempt.key !== DEMO || count === null) return null
+function shortfallOf(answer: Answer, { choice, attempt, count, say }: ResultsProps): string | null {
+  if (attempt.key !== DEMO || count === null) return null
   const { words, number } = say
-  const returned = attempt.answer.count ?? count
+  const returned = answer.count ?? count
   if (returned >= Math.min(count, Number(choice.count) || count)) return null
   const sentence = choice.works === '' ? words.demoWorks : words.demoMasks
   return fill(sentence, { n: number(returned), all: number(count) })
@@ -166,11 +159,12 @@ function shortfallOf({ choice, attempt, count, say }: ResultsProps): string | nu
 
 /** The answer to this request. Before it, and after the wait of a 429, examples of matching proxies. */
 export function Results(props: ResultsProps) {
-  const { kind, stats, query, seconds, say } = props
-  const attempt: Attempt = props.attempt.query === query ? props.attempt : { kind: 'none', query }
-  const last = answerOf(attempt)
-  const answer = last?.retryAtMs && seconds === 0 ? null : last
+  const { kind, stats, attempt, query, seconds, say } = props
   const { words } = say
+  const isCurrent = attempt.query === query
+  const isOver = seconds === 0 && attempt.answer?.status === 429
+  const answer = isCurrent && !isOver ? attempt.answer : null
+  const isFailed = isCurrent && attempt.kind === 'failed'
   return (
     <section
       id="answer"
@@ -179,18 +173,16 @@ export function Results(props: ResultsProps) {
       aria-label={words.answer}
       aria-busy={attempt.kind === 'asking'}
     >
-      {attempt.kind === 'failed' && <p class="empty bad">{words.noAnswer}</p>}
+      {isFailed && <p class="empty bad">{words.noAnswer}</p>}
       {answer !== null && (
         <AnswerView
           answer={answer}
-          note={shortfallOf({ ...props, attempt })}
+          note={shortfallOf(answer, props)}
           at={stats?.at ?? unixMs() / 1000}
           say={say}
         />
       )}
-      {attempt.kind !== 'failed' && answer === null && (
-        <Examples kind={kind} stats={stats} say={say} />
-      )}
+      {!isFailed && answer === null && <Examples kind={kind} stats={stats} say={say} />}
     </section>
   )
 }

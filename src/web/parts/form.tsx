@@ -47,11 +47,10 @@ export function SelectField(props: FieldProps & { options: Options; isBare?: boo
   const id = useId()
   return (
     <div class={isBare ? undefined : 'field'}>
-      <label for={id} class={isBare ? 'hidden' : undefined}>
-        {label}
-      </label>
+      {!isBare && <label for={id}>{label}</label>}
       <select
         id={id}
+        aria-label={isBare ? label : undefined}
         class={isBare ? 'small' : undefined}
         name={name}
         value={value}

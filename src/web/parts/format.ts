@@ -16,7 +16,7 @@ export type Format = ReturnType<typeof createFormat>
 export const fill = (sentence: string, values: { [name: string]: string | number }): string =>
   sentence.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''))
 
-export const SPANS = [
+const SPANS = [
   [86_400, 'day'],
   [3600, 'hour'],
   [60, 'minute'],
