@@ -20,13 +20,10 @@ export type RuleCode =
 /** A refused operation. Commands turn the code into an exit status and a hint, the console into an HTTP status. */
 export class RuleError extends Error {
   readonly code: RuleCode
-  /** The wrong value, by the name that the caller uses. */
-  readonly field: string | undefined
 
-  constructor(code: RuleCode, message: string, field?: string) {
+  constructor(code: RuleCode, message: string) {
     super(message)
     this.code = code
-    this.field = field
   }
 }
 
@@ -39,8 +36,7 @@ export const STANDARD_PLAN = 'standard'
 /** Checks the end of a key, which must be in the future. `option` names the value in the message. */
 export function futureExpiry(atMs: number, nowMs: number, option: string): number {
   if (atMs > nowMs && atMs < nowMs + FOREVER_MS) return atMs
-  const message = `${option} must lie in the future, at most 100 years ahead`
-  throw new RuleError('invalid', message, option)
+  throw new RuleError('invalid', `${option} must lie in the future, at most 100 years ahead`)
 }
 
 /** The end of a key, see `Expiry` of the parsers; `null`: never. */
@@ -59,7 +55,7 @@ async function requirePlan(plans: Registry['plans'], plan: string): Promise<void
   const names = all.filter(name => name !== DEMO_PLAN && name !== TEMP_PLAN)
   if (names.includes(plan)) return
   const known = `plans are ${names.join(', ')}`
-  throw new RuleError('conflict', `there is no plan '${plan}' for keys; ${known}`, 'plan')
+  throw new RuleError('conflict', `there is no plan '${plan}' for keys; ${known}`)
 }
 
 /** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan. */
@@ -106,7 +102,7 @@ export async function rotateKey(
 ): Promise<{ key: string; untilMs: number }> {
   const untilMs = nowMs + overlapMs
   if (overlapMs >= FOREVER_MS)
-    throw new RuleError('invalid', `${option} must be less than 100 years`, option)
+    throw new RuleError('invalid', `${option} must be less than 100 years`)
   const known = await findKey(keys, id, nowMs)
   const state = keyState(known, nowMs)
   if (state === 'revoked') throw new RuleError('conflict', 'this key is revoked: make a new one')

@@ -21,12 +21,12 @@ export type AdminCode = keyof typeof ADMIN_STATUS
 export class AdminError extends Error {
   override readonly name = 'AdminError'
   readonly code: AdminCode
-  /** The methods of the path, for METHOD_NOT_ALLOWED; the wrong member of the request. */
-  readonly about: { readonly allow?: readonly string[]; readonly field?: string | undefined }
+  /** The methods of the path, for METHOD_NOT_ALLOWED. */
+  readonly allow: readonly string[] | undefined
 
-  constructor(code: AdminCode, message: string, about: AdminError['about'] = {}) {
+  constructor(code: AdminCode, message: string, allow?: readonly string[]) {
     super(message)
     this.code = code
-    this.about = about
+    this.allow = allow
   }
 }

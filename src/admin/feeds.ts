@@ -38,14 +38,12 @@ const NO_HEADERS =
   'headers= is for the feeds file: the console sends no file of the server anywhere'
 
 /** Calls `work`. @throws AdminError for a CommandError, without the line number */
-function checked<T>(error: (message: string, field?: string) => AdminError, work: () => T): T {
+function checked<T>(error: (message: string) => AdminError, work: () => T): T {
   try {
     return work()
   } catch (thrown) {
     if (!(thrown instanceof CommandError)) throw thrown
-    const message = thrown.message.replace(/^:1: /, '')
-    const named = /\b(?:source|type|format|every|ping-unit|map)\b(?= must|=|:)/.exec(message)
-    throw error(message, named?.[0])
+    throw error(thrown.message.replace(/^:1: /, ''))
   }
 }
 

@@ -66,7 +66,7 @@ async function withSecret(registry: Registry, id: string, key: string, nowMs: nu
 async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<Replied> {
   const { kind, ...given } = await readObject(request)
   if (kind !== 'regular' && kind !== 'temp') {
-    throw invalid('kind must be regular or temp', 'kind')
+    throw invalid('kind must be regular or temp')
   }
   const key = newKey(kind)
   const read = kind === 'temp' ? readTemporary : readRegular

@@ -55,16 +55,14 @@ export function findRoute(
     if (route === undefined) {
       const allow = Object.keys(methods)
       const which = allow.join(' and ')
-      throw new AdminError('METHOD_NOT_ALLOWED', `only ${which} is allowed here`, { allow })
+      throw new AdminError('METHOD_NOT_ALLOWED', `only ${which} is allowed here`, allow)
     }
     return { route, name: decodeSegment(segments[parts.indexOf('*')] ?? '') }
   }
   throw nothingHere()
 }
 
-/** An error in a request, and the wrong member. */
-export const invalid = (message: string, field?: string): AdminError =>
-  new AdminError('INVALID_PARAMETER', message, { field })
+export const invalid = (message: string): AdminError => new AdminError('INVALID_PARAMETER', message)
 export const conflict = (message: string): AdminError => new AdminError('CONFLICT', message)
 
 const JSON_BYTES_MAX = 64 * 1024
@@ -111,7 +109,7 @@ export function readMembers<N extends SettingName>(
       if (typeof value !== 'string') throw new Expected('a string')
       return [name, SETTINGS[name].read(value)]
     } catch (error) {
-      if (error instanceof Expected) throw invalid(`${member} must be ${error.message}`, member)
+      if (error instanceof Expected) throw invalid(`${member} must be ${error.message}`)
       throw error
     }
   })

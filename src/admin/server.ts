@@ -60,8 +60,7 @@ const isOfStore = (thrown: unknown): boolean =>
 function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
   if (thrown instanceof RuleError) {
-    const { code, message, field } = thrown
-    return new AdminError(RULES[code] ?? 'CONFLICT', message, { field })
+    return new AdminError(RULES[thrown.code] ?? 'CONFLICT', thrown.message)
   }
   if (isOfStore(thrown)) {
     const message = 'the data cannot be used now; stderr of the server says more'
@@ -113,7 +112,7 @@ export function createAdmin(parts: AdminParts) {
   }
 
   function refuse(thrown: unknown, where: Listen): Response {
-    const { code, message, about } = toAdminError(thrown)
+    const { code, message, allow } = toAdminError(thrown)
     const status = ADMIN_STATUS[code]
     if (status === 500 || isOfStore(thrown)) {
       const stack = status === 500 && thrown instanceof Error ? thrown.stack : undefined
@@ -121,10 +120,10 @@ export function createAdmin(parts: AdminParts) {
     }
     const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
     if (status === 401) headers['www-authenticate'] = 'Bearer'
-    if (about.allow !== undefined) headers.allow = about.allow.join(', ')
-    // The error body of spec 2.3, the wrong field, and how to sign in.
+    if (allow !== undefined) headers.allow = allow.join(', ')
+    // The error body of spec 2.3, and how to sign in.
     const body = {
-      ...{ status: 'error', code, message, timestamp: formatInstant(clock()), field: about.field },
+      ...{ status: 'error', code, message, timestamp: formatInstant(clock()) },
       ...(status === 401 && { command: signInCommand(dir, where) }),
     }
     return new Response(JSON.stringify(body), { status, headers })

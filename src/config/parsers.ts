@@ -219,7 +219,7 @@ export function requirePlanName(name: string, what: string): void {
   try {
     readPlanName(name)
   } catch (error) {
-    throw new RuleError('invalid', `${what} must be ${messageOf(error)}`, 'name')
+    throw new RuleError('invalid', `${what} must be ${messageOf(error)}`)
   }
 }
 

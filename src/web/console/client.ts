@@ -6,15 +6,7 @@ const UNREACHABLE = 'The server does not answer.'
 const TIMEOUT_MS = 60_000
 
 /** A failed request. `message` is the server's sentence, or ours without a server. */
-export class RequestError extends Error {
-  /** The wrong member of the request, `''` if none is. */
-  readonly field: string
-
-  constructor(message: string, { field = '' }: { field?: string } = {}) {
-    super(message)
-    this.field = field
-  }
-}
+export class RequestError extends Error {}
 
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error)
@@ -22,8 +14,8 @@ export const messageOf = (error: unknown): string =>
 /** The error in a body (spec 2.3), or the status. */
 function errorOf(status: number, body: string): RequestError {
   try {
-    const parsed: { message?: string; field?: string } | null = JSON.parse(body)
-    if (parsed?.message !== undefined) return new RequestError(parsed.message, parsed)
+    const parsed: { message?: string } | null = JSON.parse(body)
+    if (parsed?.message !== undefined) return new RequestError(parsed.message)
   } catch {
     // Not JSON: a proxy between the browser and the server answered.
   }

@@ -1,8 +1,8 @@
 /** Parts of several views: alerts, times, dialogs with forms, and action buttons. */
-import { type ComponentChildren, createContext, type VNode } from 'preact'
-import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { Copy, TextField } from '../parts/form.tsx'
-import { messageOf, RequestError } from './client.ts'
+import type { ComponentChildren, VNode } from 'preact'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { Copy } from '../parts/form.tsx'
+import { messageOf } from './client.ts'
 import { UNKNOWN, utc } from './format.ts'
 import type { Live } from './live.ts'
 
@@ -56,17 +56,6 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   )
 }
 
-/** Why the server refused a form, and the wrong field, `''` if none is. */
-type Problem = { message: string; field: string }
-const ProblemContext = createContext<Problem | null>(null)
-
-/** A text field that shows the server's error about it. */
-export function Field(props: Parameters<typeof TextField>[0]) {
-  const problem = useContext(ProblemContext)
-  const isWrong = problem?.field === props.name
-  return <TextField {...props} {...(isWrong && { isWrong, hint: problem.message })} />
-}
-
 /** The texts of a form by name, and the properties of the field for each. */
 export function useFields<F extends { readonly [name: string]: string }>(start: F) {
   const [values, setValues] = useState(start)
@@ -89,28 +78,19 @@ type FormDialogProps = {
   children?: ComponentChildren
 }
 
-/** The text field that an error names. */
-function wrongField(error: unknown, elements: HTMLFormControlsCollection) {
-  const input = error instanceof RequestError ? elements.namedItem(error.field) : null
-  return input instanceof HTMLInputElement && input.type === 'text' ? input : null
-}
-
-/** A dialog with one action on the server. An error moves the focus to its field. */
+/** A dialog with one action on the server, whose error stands above the buttons. */
 export function FormDialog(props: FormDialogProps) {
   const { title, hint, action, isDanger, onSubmit, onClose, children } = props
-  const [problem, setProblem] = useState<Problem | null>(null)
+  const [problem, setProblem] = useState('')
   const [isBusy, setBusy] = useState(false)
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault()
-    const { elements } = event.currentTarget as HTMLFormElement
     setBusy(true)
-    setProblem(null)
+    setProblem('')
     try {
       if ((await onSubmit()) !== 'stays') onClose()
     } catch (error) {
-      const input = wrongField(error, elements)
-      input?.focus()
-      setProblem({ message: messageOf(error), field: input?.name ?? '' })
+      setProblem(messageOf(error))
     }
     setBusy(false)
   }
@@ -118,10 +98,8 @@ export function FormDialog(props: FormDialogProps) {
     <Dialog title={title} onClose={onClose}>
       <form onSubmit={submit} noValidate>
         {hint && <p class="soft">{hint}</p>}
-        <ProblemContext.Provider value={problem}>
-          {children && <div class="fields">{children}</div>}
-        </ProblemContext.Provider>
-        {problem?.field === '' && <Alert>{problem.message}</Alert>}
+        {children && <div class="fields">{children}</div>}
+        {problem && <Alert>{problem}</Alert>}
         <div class="row actions">
           <button type="button" class="plain" onClick={onClose}>
             Cancel

@@ -2,14 +2,13 @@
 import { useState } from 'preact/hooks'
 import type { Feed } from '../../admin/api-types.ts'
 import { unixMs } from '../parts/browser.ts'
-import { CheckField } from '../parts/form.tsx'
+import { CheckField, TextField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
 import {
   type Action,
   Actions,
   Alert,
-  Field,
   FormDialog,
   LiveNotice,
   NewBar,
@@ -119,7 +118,7 @@ function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
       onClose={onClose}
     >
       {feed === null ? (
-        <Field
+        <TextField
           {...field('source')}
           label="Source"
           hint="a URL, or the path of a file or directory on the server"
@@ -132,7 +131,7 @@ function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
       <div class="pairs">
         <TypeField {...field('type')} />
         <FormatField {...field('format')} />
-        <Field {...field('every')} label="Every" hint="such as 60s or 5m" />
+        <TextField {...field('every')} label="Every" hint="such as 60s or 5m" />
       </div>
       <CheckField
         label="The list contains only this feed: remove other proxies"

@@ -4,12 +4,12 @@ import { useState } from 'preact/hooks'
 import type { KeyReport, RotatedKey } from '../../admin/api-types.ts'
 import { Bars } from '../parts/amounts.tsx'
 import { unixMs } from '../parts/browser.ts'
-import { SelectField } from '../parts/form.tsx'
+import { SelectField, TextField } from '../parts/form.tsx'
 import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Card, Table } from '../parts/table.tsx'
 import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
-import { type Action, Actions, Field, FormDialog, LiveNotice, useFields, When } from './dialog.tsx'
+import { type Action, Actions, FormDialog, LiveNotice, useFields, When } from './dialog.tsx'
 import { ago, dayOf, moment, number, SAY, unit } from './format.ts'
 import { EXPIRES, KeyFields } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
@@ -84,7 +84,7 @@ function ChangeDialog({ report, live, onClose }: DialogProps) {
   return (
     <FormDialog title="Change the key" action="Save" onSubmit={submit} onClose={onClose}>
       <KeyFields field={field} hasPlan={!isTemporary} />
-      <Field {...field('expires')} {...EXPIRES} />
+      <TextField {...field('expires')} {...EXPIRES} />
     </FormDialog>
   )
 }

@@ -2,12 +2,12 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Key, KeyPage, KeySort, Limit, MadeKey } from '../../admin/api-types.ts'
-import { Radios, SelectField, useSettled } from '../parts/form.tsx'
+import { Radios, SelectField, TextField, useSettled } from '../parts/form.tsx'
 import { Levels, State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { useConsole } from './context.ts'
-import { Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
+import { FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
 import { ago, dateOf, number, SAY } from './format.ts'
 import { pathOf } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
@@ -145,7 +145,7 @@ function Filters() {
 }
 
 type KeyFieldsProps = {
-  field(name: 'label' | 'note' | 'from' | 'plan'): Omit<Parameters<typeof Field>[0], 'label'>
+  field(name: 'label' | 'note' | 'from' | 'plan'): Omit<Parameters<typeof TextField>[0], 'label'>
   /** Whether the key has a plan: temporary keys have none. */
   hasPlan: boolean
   children?: ComponentChildren
@@ -157,9 +157,9 @@ export function KeyFields({ field, hasPlan, children }: KeyFieldsProps) {
   const names = plans.map(({ name }) => name).filter(name => name !== 'demo' && name !== 'temp')
   return (
     <>
-      <Field {...field('label')} label="Label" hint="the customer sees it" />
-      <Field {...field('note')} label="Note" hint="only you see it" />
-      <Field
+      <TextField {...field('label')} label="Label" hint="the customer sees it" />
+      <TextField {...field('note')} label="Note" hint="only you see it" />
+      <TextField
         {...field('from')}
         label="Only from"
         hint="203.0.113.0/24, or empty for all addresses"
@@ -214,9 +214,9 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
         </div>
       </KeyFields>
       {isTemporary ? (
-        <Field {...field('ttl')} label="Valid for" hint="such as 1h or 24h" />
+        <TextField {...field('ttl')} label="Valid for" hint="such as 1h or 24h" />
       ) : (
-        <Field {...field('expires')} {...EXPIRES} />
+        <TextField {...field('expires')} {...EXPIRES} />
       )}
     </FormDialog>
   )

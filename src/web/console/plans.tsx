@@ -1,16 +1,9 @@
 /** The plans: their limits, and the dialogs that change them. */
 import type { Plan } from '../../admin/api-types.ts'
+import { TextField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
-import {
-  type Action,
-  Actions,
-  Field,
-  FormDialog,
-  LiveNotice,
-  NewBar,
-  useFields,
-} from './dialog.tsx'
+import { type Action, Actions, FormDialog, LiveNotice, NewBar, useFields } from './dialog.tsx'
 import { keysIn, number, UNKNOWN } from './format.ts'
 import { type Live, useLive } from './live.ts'
 
@@ -77,11 +70,11 @@ function PlanDialog({ plan, live, onClose }: DialogProps & { plan: Plan | null }
       onSubmit={() => send('PUT', name.trim(), changes)}
       onClose={onClose}
     >
-      {plan === null && <Field {...field('name')} label="Name" />}
+      {plan === null && <TextField {...field('name')} label="Name" />}
       <p class="soft">Each limit is a number or “{UNLIMITED}”.</p>
       <div class="pairs">
         {limits.map(limit => (
-          <Field
+          <TextField
             key={limit}
             {...field(limit)}
             label={LIMIT_WORDS[limit].name}
