@@ -43,11 +43,8 @@ export type KeyReport = ReturnType<typeof operatorReport>
 export type Limit = KeyReport['limits'][number]
 export type Day = KeyReport['days'][number]
 
-/** A new key: the only answer with its secret. */
-export type MadeKey = Key & { key: string }
-
-/** A key with a new secret. The old one works until `overlap_until`; `null`: it has ended. */
-export type RotatedKey = MadeKey & { overlap_until: string | null }
+/** A new key, or a new secret of one. The old secret works until `overlap_until`; `null`: it has ended. */
+export type NewSecret = { key: string; overlap_until?: string | null }
 
 /** A plan, the number of its keys, and whether it cannot be removed. */
 export type Plan = StoredPlan & { keys: number; built_in: boolean }

@@ -1,4 +1,4 @@
-/** The routes of keys and plans, with the rules of their commands. A write answers with the changed item. */
+/** The routes of keys and plans, with the rules of their commands. A change answers with the changed item, a new secret alone. */
 import { keySubject } from '../access/entitlements.ts'
 import { keyState, newKey } from '../access/key.ts'
 import * as manage from '../access/manage.ts'
@@ -58,11 +58,6 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
 const reportOf = async (registry: Registry, id: string, nowMs: number) =>
   operatorReport(await manage.factsOf(registry, id, nowMs), nowMs)
 
-async function withSecret(registry: Registry, id: string, key: string, nowMs: number) {
-  const [item] = await describeKeys(registry, [id], nowMs)
-  return { ...item, key }
-}
-
 async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<Replied> {
   const { kind, ...given } = await readObject(request)
   if (kind !== 'regular' && kind !== 'temp') {
@@ -71,7 +66,7 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   const key = newKey(kind)
   const read = kind === 'temp' ? readTemporary : readRegular
   const id = await manage.addKey(registry, { key, ...read(given, nowMs) }, nowMs)
-  return created(await withSecret(registry, id, key, nowMs))
+  return created({ id, key })
 }
 
 /** The members of a regular key that an operator chooses. */
@@ -109,14 +104,13 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
 }
 
 /** Gives a key a new secret; `overlap_until`: when the old one ends, `null` at once. */
-export async function rotate(registry: Registry, { request, name: id, nowMs }: Asked) {
+async function rotate(registry: Registry, { request, name: id, nowMs }: Asked): Promise<Replied> {
   const { overlap: overlapMs = durationOf('overlap') } = readMembers(await readObject(request), [
     'overlap',
   ])
   const change = { overlapMs, option: 'overlap' }
   const { key, untilMs } = await manage.rotateKey(registry, id, change, nowMs)
-  const until = overlapMs === 0 ? null : formatInstant(untilMs)
-  return { ...(await withSecret(registry, id, key, nowMs)), overlap_until: until }
+  return ok({ key, overlap_until: overlapMs === 0 ? null : formatInstant(untilMs) })
 }
 
 /** A change without members. */
@@ -146,7 +140,7 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
       return ok({})
     },
   },
-  '/console/keys/*/rotate': { POST: async asked => ok(await rotate(registry, asked)) },
+  '/console/keys/*/rotate': { POST: asked => rotate(registry, asked) },
   '/console/keys/*/revoke': {
     POST: changing(registry, (id, nowMs) => manage.revokeKey(registry, id, nowMs)),
   },

@@ -1,7 +1,7 @@
 /** One key: its facts, limits, use, and actions. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { KeyReport, RotatedKey } from '../../admin/api-types.ts'
+import type { KeyReport, NewSecret } from '../../admin/api-types.ts'
 import { Bars } from '../parts/amounts.tsx'
 import { unixMs } from '../parts/browser.ts'
 import { SelectField, TextField } from '../parts/form.tsx'
@@ -103,10 +103,8 @@ function RotateDialog({ report, live, onClose }: DialogProps) {
   if (secret !== null) return <SecretDialog secret={secret} onClose={onClose} />
   const submit = async () => {
     const path = `/console/keys/${report.id}/rotate`
-    const rotated = await client.send<RotatedKey>('POST', path, { overlap })
-    const { overlap_until: until, ...made } = rotated
-    const hint = until === null ? 'no longer works' : `works until ${moment(until)}`
-    setSecret({ ...made, hint: `The old key ${hint}.` })
+    const { key, overlap_until: until } = await client.send<NewSecret>('POST', path, { overlap })
+    setSecret({ key, hint: `The old key ${until ? `works until ${moment(until)}` : 'has ended'}.` })
     void live.refresh()
     return 'stays'
   }

@@ -1,7 +1,7 @@
 /** The list of keys with pages, search and order, and the dialog that creates a key. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { Key, KeyPage, KeySort, Limit, MadeKey } from '../../admin/api-types.ts'
+import type { Key, KeyPage, KeySort, Limit, NewSecret } from '../../admin/api-types.ts'
 import { Radios, SelectField, TextField, useSettled } from '../parts/form.tsx'
 import { Levels, State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
@@ -186,8 +186,7 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
     const end = expires.trim()
     const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
     const body = { kind, label, note, from, ...rest }
-    const made = await client.send<MadeKey>('POST', '/console/keys', body)
-    setSecret(made)
+    setSecret(await client.send<NewSecret>('POST', '/console/keys', body))
     void live.refresh()
     return 'stays'
   }

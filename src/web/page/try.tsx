@@ -22,19 +22,18 @@ type KeyFieldProps = {
 
 /** The field of a key. Password managers leave it alone. */
 export function KeyField({ value, set, describedBy, say }: KeyFieldProps) {
-  const isWrong = !isSendable(value.trim())
   return (
     <TextField
       label={say.words.keyField}
       name="key"
       value={value}
       onChange={set}
-      isWrong={isWrong}
-      hint={isWrong ? say.words.keyInvalid : ''}
+      hint={isSendable(value.trim()) ? '' : say.words.keyInvalid}
       input={{
         class: value === DEMO ? undefined : 'secret',
         autocapitalize: 'off',
         maxLength: 200,
+        pattern: '\\s*[!-~]*\\s*',
         'data-1p-ignore': true,
         'data-lpignore': 'true',
         'data-bwignore': true,

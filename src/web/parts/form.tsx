@@ -6,14 +6,13 @@ import { copyText } from './copy.ts'
 type FieldProps = { label: string; name: string; value: string; onChange(value: string): void }
 
 type TextProps = FieldProps & {
-  /** What is accepted, or, where `isWrong`, why the value is not. */
+  /** What is accepted, or why the value is not. */
   hint?: string
-  isWrong?: boolean
   /** More attributes of the element. */
   input?: { readonly [attribute: string]: string | number | boolean | undefined }
 }
 
-export function TextField({ label, name, value, onChange, hint, isWrong, input }: TextProps) {
+export function TextField({ label, name, value, onChange, hint, input }: TextProps) {
   const id = useId()
   return (
     <div class="field" data-name={name}>
@@ -26,15 +25,10 @@ export function TextField({ label, name, value, onChange, hint, isWrong, input }
         autocomplete="off"
         spellcheck={false}
         aria-describedby={hint && `${id}-hint`}
-        aria-invalid={isWrong}
         onInput={event => onChange(event.currentTarget.value)}
         {...input}
       />
-      {hint && (
-        <small id={`${id}-hint`} class={isWrong ? 'bad' : undefined}>
-          {hint}
-        </small>
-      )}
+      {hint && <small id={`${id}-hint`}>{hint}</small>}
     </div>
   )
 }

@@ -1,6 +1,6 @@
 /** The console's token, requests and uploads, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import { createClient, type RequestError } from '../../../src/web/console/client.ts'
+import { createClient } from '../../../src/web/console/client.ts'
 
 const servers: { stop(): unknown }[] = []
 afterEach(() => {
@@ -18,7 +18,7 @@ const clientOf = (onUnauthorized: (message: string) => void = () => {}) =>
   createClient('TOKEN', onUnauthorized)
 
 /** What a promise is rejected with. */
-const errorOf = (promise: Promise<unknown>): Promise<RequestError> =>
+const errorOf = (promise: Promise<unknown>): Promise<Error> =>
   promise.then(
     () => {
       throw new Error('it was not rejected')
