@@ -24,7 +24,7 @@ export type History = {
   /** Unix seconds. */
   at: readonly number[]
 } & { [outcome in 'ok' | 'not_found' | 'rejected' | 'refused' | 'failed']: Values } & {
-  [level in 'p50_ms' | 'p99_ms' | 'rows' | 'fresh' | 'keys' | 'rss_bytes']: Values
+  [level in 'p50_ms' | 'p99_ms' | 'rows' | 'fresh']: Values
 }
 
 export type Overview = Omit<Read, 'history'> & { history: History }

@@ -20,7 +20,7 @@ export const MINUTES = RANGES['24h'].minutes
 
 const OUTCOMES = ['ok', 'notFound', 'rejected', 'refused', 'failed'] as const
 /** Measured besides requests; a value is `null` while it is unknown. */
-const LEVELS = ['rows', 'fresh', 'keys', 'rssBytes'] as const
+const LEVELS = ['rows', 'fresh'] as const
 type Levels = readonly (number | null)[]
 
 /** One minute, numbered from 1970-01-01: the requests of each outcome, the buckets of their durations, and `LEVELS`. */
@@ -159,8 +159,6 @@ const readChecker = (read: () => Awaitable<CheckerStatus | null>) =>
 export function createOverview(parts: OverviewParts) {
   const { history, observed, problem, clock, elapsedMs } = parts
   const startedMs = elapsedMs()
-  /** `null` while the database fails. */
-  const keys = () => Promise.try(parts.keys, clock()).catch(() => null)
   /** `fresh` is `null` until the current list is counted. @throws StoreError */
   async function list(nowMs: number) {
     const counted = await observed.breakdown(nowMs)
@@ -174,8 +172,7 @@ export function createOverview(parts: OverviewParts) {
 
   async function levels(): Promise<Levels> {
     const counted = await Promise.try(observed.breakdown, clock()).catch(() => null)
-    const [rows, fresh] = counted ? [counted.rows, freshRows(counted)] : [null, null]
-    return [rows, fresh, (await keys())?.usedToday ?? null, parts.rssBytes()]
+    return counted ? [counted.rows, freshRows(counted)] : [null, null]
   }
 
   /** Readiness and what needs attention. */
@@ -201,7 +198,8 @@ export function createOverview(parts: OverviewParts) {
         throw invalid(`range must be one of ${names}`)
       }
       const nowMs = clock()
-      const { total = 0, usedToday = 0 } = (await keys()) ?? {}
+      const { total = 0, usedToday = 0 } =
+        (await Promise.try(parts.keys, nowMs).catch(() => null)) ?? {}
       const dataBytes = observed
         .databases()
         .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)

@@ -29,7 +29,7 @@ function create() {
   const tick = createSampler({
     history: { add: sample => samples.push(sample) },
     traffic: () => state.traffic,
-    levels: async () => [10, 5, 1, 100],
+    levels: async () => [10, 5],
     clock: () => state.clockMs,
   })
   /** Lets seconds pass, with so many answers in each. */
@@ -52,7 +52,7 @@ describe('a minute', () => {
     expect(samples).toEqual([
       {
         ...{ minute: M0 + 1, counts: [180, 0, 0, 0, 0] },
-        ...{ durations: trafficOf().durations, levels: [10, 5, 1, 100] },
+        ...{ durations: trafficOf().durations, levels: [10, 5] },
       },
     ])
     await pass(120, 7)
@@ -65,7 +65,7 @@ describe('a minute', () => {
 })
 
 const sampleAt = (minute: number, ok = 60, fast = 0, slow = 0): Sample => ({
-  ...{ minute, counts: [ok, 0, 0, 0, 0], levels: [400, 300, 2, null] },
+  ...{ minute, counts: [ok, 0, 0, 0, 0], levels: [400, 300] },
   durations: trafficOf().durations.map((_, i) => (i === 0 ? fast : i === 8 ? slow : 0)),
 })
 

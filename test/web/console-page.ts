@@ -69,7 +69,7 @@ export async function withHistory(
         rejected: series(5),
       },
       ...{ refused: series(20), failed: series(0), p50_ms: series(1), p99_ms: series(9) },
-      ...{ rows: series(18_000), fresh: series(9000), keys: series(3), rss_bytes: series(2e8) },
+      ...{ rows: series(18_000), fresh: series(9000) },
     }
     await route.fulfill({ json: { ...overview, ...change, history } })
   })

@@ -1,36 +1,9 @@
 /** Charts over time: lines or stacked areas. Pointing at a point shows its values; a table has them all. */
-import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { History, Values } from '../../admin/api-types.ts'
 import { Card, Table } from '../parts/table.tsx'
 import { greatest, HEIGHT, latest, pathsOf, roundUp, stack, WIDTH } from './chart-data.ts'
 import { clock, pointAt, UNKNOWN } from './format.ts'
-
-const Drawing = ({ look, children }: { look: string; children: ComponentChildren }) => (
-  <svg
-    class={look}
-    viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-    preserveAspectRatio="none"
-    aria-hidden="true"
-  >
-    {children}
-  </svg>
-)
-
-/** Fewer points look like noise. */
-const SPARK_POINTS_MIN = 10
-
-/** A line without axes, next to the number that it explains. */
-export function Spark({ values }: { values: Values }) {
-  if (values.length < SPARK_POINTS_MIN) return null
-  const { line, area } = pathsOf(values, greatest([values]))
-  return (
-    <Drawing look="spark">
-      <path class="area" d={area} />
-      <path class="line" d={line} />
-    </Drawing>
-  )
-}
 
 /** A series and its colour. */
 type Line = { name: string; tone: string; values: Values }
@@ -78,7 +51,12 @@ export function TimeChart({ title, unit, history, lines, isStacked, show }: Char
             <span key={value}>{show(value)}</span>
           ))}
         </div>
-        <Drawing look="lines">
+        <svg
+          class="lines"
+          viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+          preserveAspectRatio="none"
+          aria-hidden="true"
+        >
           <path class="tick" d={`M0 0H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT}H${WIDTH}`} />
           {paths.map(({ tone, line, area }) => (
             <g key={tone} style={{ '--tone': `var(--tone-${tone})` }}>
@@ -91,7 +69,7 @@ export function TimeChart({ title, unit, history, lines, isStacked, show }: Char
               <title>{`${pointAt(time * 1000)}: ${valuesAt(index)}`}</title>
             </rect>
           ))}
-        </Drawing>
+        </svg>
         <p class="times">
           {[...new Set(times)].map(index => (
             <span key={index}>{clock((at[index] ?? 0) * 1000)}</span>

@@ -1,8 +1,8 @@
 /** The overview: what needs attention, current figures, and charts of the last hour or day. */
-import type { History, KeyPage, Overview, State, Values } from '../../admin/api-types.ts'
+import type { History, KeyPage, Overview, State } from '../../admin/api-types.ts'
 import { Card, Facts, Table } from '../parts/table.tsx'
 import { keyHref, paramsOf } from './address.ts'
-import { Spark, TimeChart } from './chart.tsx'
+import { TimeChart } from './chart.tsx'
 import { latest, OUTCOMES, totals } from './chart-data.ts'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
@@ -13,7 +13,7 @@ import { type Live, useLive } from './live.ts'
 const msOf = (value: number | null): string => (value === null ? UNKNOWN : ms(value))
 const sizeOf = (value: number | null): string => (value === null ? UNKNOWN : bytes(value))
 
-type Tile = [name: string, value: string, notes: string, values: Values]
+type Tile = [name: string, value: string, notes: string]
 
 function tilesOf({ list, keys, process, history }: Overview): Tile[] {
   const { rss_bytes, data_bytes, free_bytes: free } = process
@@ -24,18 +24,17 @@ function tilesOf({ list, keys, process, history }: Overview): Tile[] {
   const count = list?.fresh ?? null
   const counting = list ? 'counting…' : ''
   const fresh = count === null ? counting : `${number(count)} fresh`
-  const all = totals(history)
-  const rate = latest(all)
+  const rate = latest(totals(history))
   const perSecond = rate === null ? UNKNOWN : `${amount(rate)}/s`
   const refused = rate ? (latest(history.refused) ?? 0) / rate : 0
   const span = `last ${unit(history.every_seconds / 60, 'minute')}`
   const p50 = `p50 ${msOf(latest(history.p50_ms))}`
   return [
-    ['Proxies', rows, fresh + age, history.rows],
-    ['Requests', perSecond, `${share(refused)} refused · ${span}`, all],
-    ['Answer time, p99', msOf(latest(history.p99_ms)), `${p50} · ${span}`, history.p99_ms],
-    ['Keys in use', number(keys.used_today), `of ${number(keys.total)}, today`, history.keys],
-    ['Memory', sizeOf(rss_bytes), `data ${bytes(data_bytes)}${space}`, history.rss_bytes],
+    ['Proxies', rows, fresh + age],
+    ['Requests', perSecond, `${share(refused)} refused · ${span}`],
+    ['Answer time, p99', msOf(latest(history.p99_ms)), `${p50} · ${span}`],
+    ['Keys in use', number(keys.used_today), `of ${number(keys.total)}, today`],
+    ['Memory', sizeOf(rss_bytes), `data ${bytes(data_bytes)}${space}`],
   ]
 }
 
@@ -184,12 +183,11 @@ export function OverviewView({ state }: { state: Live<State> }) {
       {value && (
         <>
           <ul class="cards">
-            {tilesOf(value).map(([name, figure, notes, values]) => (
+            {tilesOf(value).map(([name, figure, notes]) => (
               <li class="card" key={name}>
                 <p class="soft">{name}</p>
                 <b>{figure}</b>
                 <small>{notes}</small>
-                <Spark values={values} />
               </li>
             ))}
           </ul>
