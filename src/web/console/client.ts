@@ -44,6 +44,7 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
     })
     if (response.ok) return response
     const error = errorOf(response.status, await response.text().catch(() => ''))
+    init.signal?.throwIfAborted() // the view has gone, and with it perhaps the body
     if (response.status === 401) onUnauthorized(error.message)
     throw error
   }

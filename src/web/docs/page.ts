@@ -353,11 +353,8 @@ ${rows(
 const LIMIT_HEADERS =
   'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
 
-const operatorLinks = ({ contact, keyUrl }: Branding, words: Words): Html[] =>
-  [
-    [contact, words.contact],
-    [keyUrl, words.getKey],
-  ].flatMap(([href, text]) => (href === undefined ? [] : [html`<a href="${href}">${text}</a>`]))
+const link = (href: string | undefined, text: string): Html | undefined =>
+  href === undefined ? undefined : html`<a href="${href}">${text}</a>`
 
 const top = (lang: Lang, words: Words, branding: Branding): Html => html`<header class="top">
 <a class="brand" href="/"><span>${branding.siteName}</span></a>
@@ -366,7 +363,7 @@ const top = (lang: Lang, words: Words, branding: Branding): Html => html`<header
 <a href="/docs?lang=${lang}" aria-current="page">${words.reference}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
-<p class="operator">${operatorLinks(branding, words)}</p>
+<p class="operator">${link(branding.contact, words.contact)}${link(branding.keyUrl, words.getKey)}</p>
 <div class="preferences">
 <div class="switch" role="group" aria-label="${words.language}">${LANGS.map(
   code =>

@@ -103,10 +103,6 @@ function factsOf({ total, facets, at }: StatsDocument, { words, number, plural, 
 function Intro({ known, say }: { known: StatsState; say: Say }) {
   const { words, number, plural, utc } = say
   const { stats } = known
-  const notes: { [K in StatsState['kind']]: string | null } = {
-    ...{ loading: words.loading, off: words.isOff, totals: words.isTotals },
-    ...{ failed: words.isFailed, full: null },
-  }
   return (
     <div class="intro">
       {stats === null && known.kind !== 'loading' ? (
@@ -123,7 +119,7 @@ function Intro({ known, say }: { known: StatsState; say: Say }) {
           ? words.isEmptyList
           : known.kind === 'full'
             ? factsOf(known.stats, say)
-            : notes[known.kind]}
+            : words[`stats_${known.kind}`]}
       </p>
     </div>
   )

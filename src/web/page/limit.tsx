@@ -15,17 +15,6 @@ function stepsOf(name: Limited, { edges, counts }: Histogram): string[] {
   return isMost(name) ? [...steps, ''] : ['', ...steps]
 }
 
-/** Whether a limit lets the values of a column through. The end columns hold the outliers, too. */
-function columnPasses(
-  name: Limited,
-  { edges, counts }: Histogram,
-  i: number,
-  limit: number,
-): boolean {
-  if (isMost(name)) return i === 0 || (edges[i] ?? 0) < limit
-  return i === counts.length - 1 || (edges[i + 1] ?? 0) > limit
-}
-
 function nearest(steps: readonly string[], value: string): number {
   const distance = (step: string): number =>
     step === '' ? Number.POSITIVE_INFINITY : Math.abs(Number(step) - Number(value))
@@ -51,8 +40,8 @@ function Slider({ name, histogram, value, label, text, set, show, count }: Slide
   const { length: bins } = counts
   const most = Math.max(1, ...counts)
   const steps = stepsOf(name, histogram)
-  const isIn = (i: number): boolean =>
-    value === '' || columnPasses(name, histogram, i, Number(value))
+  const at = nearest(steps, value)
+  const isIn = (i: number): boolean => (isMost(name) ? i <= at : i >= at)
   return (
     <>
       <div class="columns" aria-hidden="true">
@@ -69,7 +58,7 @@ function Slider({ name, histogram, value, label, text, set, show, count }: Slide
         type="range"
         min={0}
         max={steps.length - 1}
-        value={nearest(steps, value)}
+        value={at}
         style={{
           marginInlineStart: `calc(${isMost(name) ? 100 / bins : 0}% - 9px)`,
           inlineSize: `calc(${100 - 100 / bins}% + 18px)`,
