@@ -6,10 +6,11 @@ import { useMemo, useState } from 'preact/hooks'
 import type { Facet } from '../../proxies/stats-document.ts'
 import { Radios } from '../parts/form.tsx'
 import { fill, LANGS, placesIn } from '../parts/format.ts'
+import { Card } from '../parts/table.tsx'
 import { placeBubbles } from './model/bubbles.ts'
 import { itemsOf, toggled } from './model/query.ts'
 import { CENTERS, landPath, VIEW } from './model/world.ts'
-import { Card, type FilterProps, type Option, Options } from './options.tsx'
+import { type FilterProps, type Option, Options } from './options.tsx'
 import type { Say } from './translations.ts'
 
 const LAND = landPath()
@@ -108,7 +109,7 @@ export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolea
     />
   )
   return (
-    <Card title={words.byCountry} end={end}>
+    <Card role="group" title={words.byCountry} end={end}>
       <div class="row geo">
         <WorldMap {...props} chosen={chosen} />
         <div class="geo-list">

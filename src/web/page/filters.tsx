@@ -1,9 +1,10 @@
 /** The filters: a card for each. */
 import { TextField } from '../parts/form.tsx'
+import { Card } from '../parts/table.tsx'
 import { Countries } from './countries.tsx'
 import { Ages, Limit } from './limit.tsx'
 import { ANONS, TYPES } from './model/query.ts'
-import { Card, type FilterProps, Options } from './options.tsx'
+import { type FilterProps, Options } from './options.tsx'
 
 function Place({ choice, set, stats, say }: FilterProps) {
   const { words, lang, number } = say
@@ -18,7 +19,7 @@ function Place({ choice, set, stats, say }: FilterProps) {
   const isUncounted = stats !== null && choice.port + choice.ip !== ''
   const example = [...names.keys()][0] ?? (lang === 'ru' ? 'Берлин' : 'Berlin')
   return (
-    <Card title={words.place} hint={isUncounted && words.uncounted}>
+    <Card role="group" title={words.place} hint={isUncounted && words.uncounted}>
       <div class="row">
         <TextField {...field('city')} input={{ placeholder: example, list: 'cities' }} />
         <TextField
@@ -51,7 +52,12 @@ function Lists({ names, ...props }: FilterProps & { names: readonly ListName[] }
     service: services.map(value => ({ value, label: value, hint: hints[value] })),
   }
   return names.map(name => (
-    <Card key={name} title={words[name]} hint={name === 'service' && words.serviceHint}>
+    <Card
+      role="group"
+      key={name}
+      title={words[name]}
+      hint={name === 'service' && words.serviceHint}
+    >
       <Options {...props} name={name} options={lists[name]} />
     </Card>
   ))
@@ -70,11 +76,11 @@ export function Filters({ isPlain, ...props }: FilterProps & { isPlain: boolean 
       <Lists {...props} names={['type', 'anon']} />
       <Countries {...props} isPlain={isPlain} />
       <Lists {...props} names={['service']} />
-      <Card title={words.time}>
+      <Card role="group" title={words.time}>
         <Ages {...props} />
       </Card>
       {(['ping', 'works', 'speed'] as const).map(name => (
-        <Card key={name} title={words[name]}>
+        <Card role="group" key={name} title={words[name]}>
           <Limit {...props} name={name} />
         </Card>
       ))}

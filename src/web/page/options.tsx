@@ -1,5 +1,4 @@
-/** The frame of a filter, and check boxes that are charts: each row has its count, drawn as a bar. */
-import type { ComponentChildren } from 'preact'
+/** Check boxes that are charts: each row has its count, drawn as a bar. */
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { Level } from '../parts/amounts.tsx'
 import { type Choice, itemsOf, toggled } from './model/query.ts'
@@ -15,26 +14,6 @@ export type FilterProps = {
   services: readonly string[]
   say: Say
 }
-
-type CardProps = {
-  title: string
-  hint?: string | false
-  /** Controls beside the title. */
-  end?: ComponentChildren
-  children: ComponentChildren
-}
-
-export const Card = ({ title, hint, end, children }: CardProps) => (
-  <fieldset class="card" aria-label={hint ? `${title}, ${hint}` : title}>
-    <div class="card-head">
-      <h2>
-        {title} {hint && <small>{hint}</small>}
-      </h2>
-      {end}
-    </div>
-    {children}
-  </fieldset>
-)
 
 export type Option = {
   /** The value in the API. */

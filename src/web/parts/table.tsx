@@ -3,16 +3,23 @@ import type { ComponentChildren } from 'preact'
 
 type CardProps = {
   title: string
-  hint?: string
+  hint?: string | false
   look?: string
+  /** Of filters: "group". */
+  role?: 'group'
+  /** Controls beside the title. */
+  end?: ComponentChildren
   children: ComponentChildren
 }
 
-export const Card = ({ title, hint, look = '', children }: CardProps) => (
-  <section class={`card ${look}`} aria-label={title}>
-    <h2>
-      {title} {hint && <small>{hint}</small>}
-    </h2>
+export const Card = ({ title, hint, look = '', role, end, children }: CardProps) => (
+  <section class={`card ${look}`} aria-label={title} role={role}>
+    <div class="card-head">
+      <h2>
+        {title} {hint && <small>{hint}</small>}
+      </h2>
+      {end}
+    </div>
     {children}
   </section>
 )
