@@ -9,7 +9,7 @@ const WORDS = {
   tryIt: 'Try this | Попробовать',
   start: 'Start here | С чего начать',
   startText:
-    'Set the environment variable `PROXYLIST_KEY` to your key, or to `demo` for a trial. The examples on this page read it. | Присвойте переменной окружения `PROXYLIST_KEY` ваш ключ, а для пробы — `demo`. Примеры на этой странице читают её.',
+    'Set the environment variable `PROXYLIST_KEY` to your key, or to `demo` for a trial. The examples on this page read it. | Присвойте переменной окружения `PROXYLIST_KEY` свой ключ, а для пробы — `demo`. Её используют примеры на этой странице.',
   startBuild:
     'On the page `/` you choose filters, see matching proxies, and copy the request as code. | На странице `/` можно выбрать фильтры, увидеть подходящие прокси и скопировать запрос в виде кода.',
   keys: 'Keys | Ключи',
@@ -17,14 +17,14 @@ const WORDS = {
     'Send the key in a header. For old clients, `?key=KEY` works too, but URLs end up in logs, browser histories and chats. `/key` accepts the header only. | Передавайте ключ в заголовке. Для старых клиентов работает и `?key=KEY`, но URL попадает в журналы, историю браузера и переписку. `/key` принимает только заголовок.',
   keysRules: 'Keep your key secret | Храните ключ в секрете',
   keysRule1:
-    'Keep it in an environment variable or in a file that only you can read, not in your code. | Держите его в переменной окружения или в файле, который читаете только вы, а не в коде.',
+    'Keep it in an environment variable or in a file that only you can read, not in your code. | Держите его в переменной окружения или в файле, доступном только вам, а не в коде.',
   keysRule2:
     'Do not put it into a web page or an app: all users can read it there. | Не вставляйте его в веб-страницу или приложение: там его прочтёт любой пользователь.',
   keysRule3:
     'If it has leaked, ask the operator for a new one. The old one can stay valid for a while. | Если ключ утёк, попросите у оператора новый. Старый может ещё какое-то время действовать.',
   kindRegular: 'Your own key, with the limits of its plan. | Ваш ключ с лимитами его тарифа.',
   kindTemp:
-    'A temporary key. It expires, and its few requests are counted per key and per client address. | Временный ключ. У него есть срок, а его немногие запросы считаются и по ключу, и по адресу клиента.',
+    'A temporary key. It expires, and its few requests are counted per key and per client address. | Временный ключ. Он действует ограниченное время, а запросов у него мало: они считаются и по ключу, и по адресу клиента.',
   kindDemo:
     'For tests: masked addresses, `works=90` unless you set `works`, few requests for each client address. | Для проверки: адреса скрыты, `works=90`, если вы не задали `works`, мало запросов на адрес клиента.',
   parametersAll: 'Filters and output | Фильтры и вывод',
@@ -42,7 +42,7 @@ const WORDS = {
   form_city: 'names, up to 100 characters each | названия, до 100 знаков каждое',
   forms: 'Formats | Форматы',
   record: 'Record | Запись',
-  envelope: 'Envelope | Конверт',
+  envelope: 'Envelope | Обёртка',
   errors: 'Errors | Ошибки',
   errorBody: 'Body of an error | Тело ошибки',
   limits: 'Limits | Лимиты',

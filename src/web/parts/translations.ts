@@ -19,10 +19,10 @@ export const BAR_WORDS = {
 export const KEY_WORDS = {
   left: '{left} left of {quota} | осталось {left} из {quota}',
   reset: 'resets in {time} | сброс через {time}',
-  limit_burst: 'burst | подряд',
+  limit_burst: 'burst | частота',
   limit_daily: 'today | сегодня',
-  limit_subnets: 'networks today | сетей сегодня',
-  limit_clients: 'callers today | адресов сегодня',
+  limit_subnets: 'proxy networks today | сетей прокси сегодня',
+  limit_clients: 'caller networks today | ваших сетей сегодня',
   limit_demo: 'demo | demo',
   limit_key: 'this key | этот ключ',
   limit_address: 'your address | ваш адрес',

@@ -92,7 +92,7 @@ test('with a port, an address or unique the page claims no number of matches', a
   await untilCount(page, figure(fresh.length))
   await page.fill('[name=port]', '1080')
   await page.locator('.count .title', { hasText: 'Your request' }).waitFor()
-  await page.getByText('numbers ignore port and address').waitFor()
+  await page.getByText('counts ignore port and address').waitFor()
   expect(await optionOn(page, 'type', 'http')).toBe(count(({ type }) => type === 'http'))
   await page.fill('[name=port]', '')
   await untilCount(page, figure(fresh.length))

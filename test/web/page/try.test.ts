@@ -109,7 +109,7 @@ test('the Russian page says in Russian what is wrong, and what the API says of i
   const { page } = await open({ at: '/#works=101', locale: 'ru-RU' })
   const wrong = 'Неверное значение в запросе: works must be an integer from 0 to 100'
   await page.locator('.request', { hasText: wrong }).waitFor()
-  await page.getByRole('button', { name: 'Проверить' }).click()
+  await page.getByRole('button', { name: 'Попробовать' }).click()
   await page.locator('#answer .problem', { hasText: wrong }).waitFor()
 })
 
