@@ -115,7 +115,7 @@ const WORDS = {
   head_city: 'City | Город',
   head_ping: 'Ping | Пинг',
   head_works: 'Works | Успех',
-  head_timecheck: 'Checked | Проверен',
+  head_timecheck: 'Checked | Когда',
   isCut:
     'The answer is too long for this page. You see its beginning. | Ответ слишком длинный для этой страницы. Показано его начало.',
   firstRows: 'The first {n} | Первые {n}',

@@ -148,7 +148,7 @@ export type ResultsProps = Pick<FilterProps, 'choice' | 'stats' | 'say'> & {
 
 /** Why the demo key returned less than matches; `null` when it did not. */
 function shortfallOf(answer: Answer, { choice, attempt, count, say }: ResultsProps): string | null {
-  if (attempt.key !== DEMO || count === null) return null
+  if (attempt.kind !== 'answered' || attempt.key !== DEMO || count === null) return null
   const { words, number } = say
   const returned = answer.count ?? count
   if (returned >= Math.min(count, Number(choice.count) || count)) return null
