@@ -120,7 +120,7 @@ async function expectRefusals(cwd: string, data: string, onlyWriting = false) {
 const DISKS = [
   ['a full disk', '300k', fill, /^disk +WRONG /m],
   ['a read-only disk', '4m', makeReadOnly, /^disk +WRONG .* read-only/m],
-  ['a disk without inodes', '90m,nr_inodes=40', takeInodes, /^disk +WRONG .* free inodes?: /m],
+  ['a disk without inodes', '90m,nr_inodes=40', takeInodes, /^disk +WRONG .* free inodes?; /m],
 ] as const
 const MOUNTS = smallDisk('300k')
 
