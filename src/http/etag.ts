@@ -1,5 +1,5 @@
 /** Documents that are the same for every client: compressed in advance, with an entity tag (RFC 9110, 13.1.2). */
-import { chooseEncoding, type EncodedBodies } from '../lib/encoding.ts'
+import { chooseEncoding, type EncodedBodies } from '../lib/compression.ts'
 import type { HeaderFields, Reply } from './reply.ts'
 
 export type Document = { fields: HeaderFields; etag: string; coded: EncodedBodies }

@@ -1,6 +1,6 @@
 /** The pages for people (contract F5, F6): their files, the OpenAPI document and the reference. */
 import { FORMS } from '../api/render.ts'
-import { encode } from '../lib/encoding.ts'
+import { encode } from '../lib/compression.ts'
 import { pathOf, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import type { Lang } from '../proxies/proxy.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'

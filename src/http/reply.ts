@@ -5,7 +5,7 @@ import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Encoding } from '../lib/encoding.ts'
+import type { Encoding } from '../lib/compression.ts'
 import { formatHttpDate } from '../lib/time.ts'
 import type { RouteTraffic } from '../metrics/traffic.ts'
 

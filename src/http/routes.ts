@@ -2,7 +2,7 @@
 import { FORMS } from '../api/render.ts'
 import type { StatsReader } from '../api/stats.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { EncodedBodies } from '../lib/encoding.ts'
+import type { EncodedBodies } from '../lib/compression.ts'
 import { queryStringOf } from '../lib/query-string.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'

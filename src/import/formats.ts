@@ -1,4 +1,6 @@
 /** Recognises the format of a file by its content. Readers take a file in chunks; only YAML is read whole. */
+
+import { findTable, readCsv } from './csv.ts'
 import { isJson, readJson } from './json.ts'
 import type { Names } from './names.ts'
 import {
@@ -12,7 +14,6 @@ import {
   UnusableFile,
 } from './reader.ts'
 import { kindOf } from './record.ts'
-import { findTable, readCsv } from './table.ts'
 import { readTxt, withoutComment } from './text.ts'
 
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const

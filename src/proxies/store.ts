@@ -1,6 +1,6 @@
 /** The ports of a store of proxies. Failures of a store are `StoreError`s. */
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { EncodedBodies } from '../lib/encoding.ts'
+import type { EncodedBodies } from '../lib/compression.ts'
 import type { Filter } from './filter.ts'
 import type { Address, IncomingProxy } from './proxy.ts'
 import type { Found } from './row.ts'

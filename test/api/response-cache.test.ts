@@ -17,7 +17,7 @@ import {
 import type { Query } from '../../src/api/query.ts'
 import { createCacheEntries, createResponseCache } from '../../src/api/response-cache.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
-import type { Encoding } from '../../src/lib/encoding.ts'
+import type { Encoding } from '../../src/lib/compression.ts'
 import { ANONS, type IncomingProxy, SERVICES } from '../../src/proxies/proxy.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'

@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'bun:test'
 import { ApiError } from '../../src/api/errors.ts'
 import { createStatsReader, WAITING_MAX } from '../../src/api/stats.ts'
-import type { EncodedBodies } from '../../src/lib/encoding.ts'
+import type { EncodedBodies } from '../../src/lib/compression.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { StatsPart, StatsRequest } from '../../src/proxies/stats.ts'
 import { NO_FILTER } from '../support/fixtures.ts'

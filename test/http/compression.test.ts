@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
 import { compressStream } from '../../src/http/api.ts'
-import { chooseEncoding, type Encoding } from '../../src/lib/encoding.ts'
+import { chooseEncoding, type Encoding } from '../../src/lib/compression.ts'
 
 const ENCODINGS: readonly Encoding[] = ['gzip', 'zstd']
 const DECODERS = {
