@@ -29,11 +29,11 @@ import type { Query, QueryReader } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { COMPRESS_MIN_BYTES, chooseEncoding, type Encoding } from '../lib/compression.ts'
+import { COMPRESS_MIN_BYTES, chooseEncoding, compressStream } from '../lib/compression.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { AdmissionCounts } from '../metrics/traffic.ts'
 import { findKey, readCredentials } from './credentials.ts'
-import { isKnown } from './etag.ts'
+import { etagOf, isKnown } from './etag.ts'
 import { bodyHeaders, type IpOf, type Reply, type RequestContext, type Route } from './reply.ts'
 
 export type ApiRouteParts = {
@@ -182,12 +182,6 @@ export function apiRoute(parts: ApiRouteParts): Route {
   }
 }
 
-/** A strong tag of a kept answer in one encoding (RFC 9110, 8.8.3); `''` for others. */
-const etagOf = ({ hash }: Answer, encoding: Encoding | null): string => {
-  if (hash === undefined) return ''
-  return encoding === null ? `"${hash}"` : `"${hash}-${encoding}"`
-}
-
 /** For a query string whose key cannot be looked up. */
 const UNKNOWN_ENTITLEMENTS: Entitlements = {
   countMax: null,
@@ -195,8 +189,3 @@ const UNKNOWN_ENTITLEMENTS: Entitlements = {
   addressBits: 16,
   streamsMax: null,
 }
-
-export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
-  body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
-/** `CompressionStream` is typed for any kind of buffer. We write byte arrays only. */
-type TransformPair = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> }

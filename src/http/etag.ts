@@ -1,6 +1,13 @@
-/** Documents that are the same for every client: compressed in advance, with an entity tag (RFC 9110, 13.1.2). */
-import { chooseEncoding, type EncodedBodies } from '../lib/compression.ts'
+/** Entity tags (RFC 9110, 8.8.3), and documents that are the same for every client, compressed in advance. */
+import type { Answer } from '../api/answer.ts'
+import { chooseEncoding, type EncodedBodies, type Encoding } from '../lib/compression.ts'
 import type { HeaderFields, Reply } from './reply.ts'
+
+/** A strong tag of a kept answer in one encoding; `''` for others. */
+export const etagOf = ({ hash }: Answer, encoding: Encoding | null): string => {
+  if (hash === undefined) return ''
+  return encoding === null ? `"${hash}"` : `"${hash}-${encoding}"`
+}
 
 export type Document = { fields: HeaderFields; etag: string; coded: EncodedBodies }
 

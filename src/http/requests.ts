@@ -9,8 +9,9 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
-import { formatInstant, SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { Counters, RouteTraffic } from '../metrics/traffic.ts'
+import { accessLine } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { createCors } from './cors.ts'
 import type { Service } from './listen.ts'
@@ -165,24 +166,6 @@ export function createHttpApp(parts: HttpParts): Service {
 
 function isGetApi({ method, url }: Request): boolean {
   return method === 'GET' && url.startsWith('/api?', url.indexOf('/', 'https://'.length))
-}
-
-/** A line of the access log, in JSON, without query string, header fields or keys. */
-function accessLine(
-  { id, traffic, request, nowMs, keyId, ip, startMs, why }: RequestContext,
-  { status }: Reply,
-  { records, bytes, isTruncated }: Sent,
-  elapsedMs: number,
-): string {
-  const ms = Math.round((elapsedMs - startMs) * 1000) / 1000
-  // No value needs escaping: they are addresses, methods, or made by this program.
-  return (
-    `{"time":"${formatInstant(nowMs)}","id":"${id}","method":"${request.method}","path":"${traffic.path}",` +
-    `"status":${status},"key":${keyId === null ? 'null' : `"${keyId}"`},` +
-    `"records":${records},"bytes":${bytes},"ms":${ms},"client":"${ip ?? ''}"` +
-    (why === '' ? '' : `,"why":"${why}"`) +
-    (isTruncated ? ',"truncated":true}' : '}')
-  )
 }
 
 /** An internal failure, for the operator: its message when it was expected, else its stack. */

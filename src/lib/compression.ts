@@ -37,3 +37,8 @@ export function chooseEncoding(accept: string | null): Encoding | null {
   if (ZSTD.test(accept)) return 'zstd'
   return GZIP.test(accept) ? 'gzip' : null
 }
+
+export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
+  body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
+/** `CompressionStream` is typed for any kind of buffer. We write byte arrays only. */
+type TransformPair = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> }

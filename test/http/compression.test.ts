@@ -1,8 +1,7 @@
 /** Compression of bodies: which encoding a client gets, and that streams are compressed. What is kept: `api/response-cache.test.ts`. */
 import { describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
-import { compressStream } from '../../src/http/api.ts'
-import { chooseEncoding, type Encoding } from '../../src/lib/compression.ts'
+import { chooseEncoding, compressStream, type Encoding } from '../../src/lib/compression.ts'
 
 const ENCODINGS: readonly Encoding[] = ['gzip', 'zstd']
 const DECODERS = {
