@@ -53,7 +53,7 @@ test('notes have the commits since the release before, by area', () => {
   expect(notes).toContain(
     '### feeds\n\n- two\n\n### http\n\n- one\n- three\n\n### other\n\n- Fix it\n',
   )
-  expect(notesOf('1.0.0', null)).toContain('The first release.')
+  expect(notesOf('1.0.0', null)).toContain('`proxylist import FILE`')
 })
 
 test('TARGETS chooses machines; one that there is not is named with those that there are', () => {
