@@ -24,7 +24,7 @@ import type { ProxyWriter } from './proxies/store.ts'
 import type { Served } from './stores.ts'
 
 const ALERTS_EVERY_MS = 10 * SECOND_MS
-/** A starting server handles requests first. */
+/** The first prune waits this long, so that a starting server handles requests first. */
 const FIRST_PRUNE_MS = 10 * SECOND_MS
 
 const pruneUsage = ({ registry, clock }: Serving, onFailure: OnFailure): Job =>
@@ -48,7 +48,7 @@ export async function startJobs(serving: Serving): Promise<Job[]> {
     repeat(() => void feeds.reload().catch(onFailure), SECOND_MS),
   ]
   if (node !== null) {
-    void node.tick() // not awaited: a database that does not answer must not delay the first 503
+    void node.tick() // not awaited: without the database, the server must start and answer 503
     return [repeat(() => void node.tick(), SECOND_MS), ...sharedJobs(node.list)]
   }
   const { registry, list } = serving
@@ -57,12 +57,12 @@ export async function startJobs(serving: Serving): Promise<Job[]> {
     list.tick()
   }
   tick()
-  // Reads the usage, which the first request would wait for.
+  // Reads the usage now, so that the first request does not wait for it.
   await isTrue(async () => {
     await registry.usage.peek([], clock())
     return true
   }, onFailure)
-  // Each server prunes the usage that it has in memory.
+  // Every server prunes the usage in its own memory.
   const jobs = [repeat(tick, SECOND_MS), pruneUsage(serving, onFailure)]
   if (list.kind !== 'sample') return [...jobs, ...sharedJobs(list)]
   return [...jobs, await keepSampleFresh(list.list, clock)]
@@ -89,7 +89,7 @@ async function startSharedJobs(
 async function startFeeds({ feeds, attempts, openFeedStore, clock, log }: Serving): Promise<Job> {
   const others = feeds.current().filter(({ isForChecker }) => isForChecker)
   if (others.length > 0) {
-    log.say(`left to proxylist check: ${several(others.length, 'feed')} marked check`)
+    log.say(`${several(others.length, 'feed')} marked check: proxylist check fetches them`)
   }
   return fetchFeeds({
     ...{ feeds, attempts, clock, say: log.say },
@@ -98,7 +98,7 @@ async function startFeeds({ feeds, attempts, openFeedStore, clock, log }: Servin
   })
 }
 
-/** The alerts, which one of the servers on the same data sends. */
+/** Starts the alerts. Only one of the servers on the same data sends them. */
 export function startAlerts(
   { settings: { alertUrl: url, siteName: site }, isLeader, clock, log }: Omit<Serving, 'attempts'>,
   attention: () => Promise<Attention[]>,

@@ -22,7 +22,7 @@ import type { Query } from './query.ts'
 /** `null`: no proxy matches. `must-stream`: the streamer must find it. `Matches`: each request draws from them. */
 type Content = Answer | Matches | 'must-stream' | null
 
-/** Valid in these seconds of `ageClock`, both included. */
+/** Valid in these seconds of `ageClock`, both included. If the clock goes back, older rows may match again. */
 type Entry = { content: Content; listVersion: string; fromSeconds: number; toSeconds: number }
 
 const ALWAYS = { fromSeconds: -Infinity, toSeconds: Infinity }
@@ -75,7 +75,7 @@ export function createCacheEntries(bytesMax: number) {
 
     set: (id: string, entry: Entry): void => void lru.set(id, entry),
 
-    /** Keeps a compressed body with its answer, unless the entry would be larger than the cache. */
+    /** Keeps a compressed body with its answer. An entry larger than the cache would be dropped whole. */
     keepBody(id: string, content: Answer, encoding: Encoding, body: Uint8Array): void {
       const entry = lru.peek(id)
       if (entry?.content !== content || sizeOf(entry, id) + body.length > bytesMax) return
@@ -104,7 +104,7 @@ const DRAWN_MAX = 1_000
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
-/** Creates an empty cache. It stores answers at their second request: storing costs 5 % of the first one. */
+/** Creates an empty cache. It stores answers at their second request, because storing costs 5 % of a request. */
 export function createResponseCache(
   { reader, streamer, provider, bytesMax }: CacheParts,
   isRepeated = createDoorkeeper(),
@@ -138,7 +138,7 @@ export function createResponseCache(
     const version = reader.version()
     const found = await requireStreamer().stream(query, nowMs, needsTotals, tenantOf())
     if (found.kind === 'stream') return found
-    // If the list has changed, the worker may have read either version: the answer is not stored.
+    // If the list has changed, the worker may have read either version, so the answer is not stored.
     const isKept = query.filter.sort !== 'random' && version === reader.version()
     return isKept ? store(query, nowMs, version, found) : nullIfEmpty(found.answer)
   }
@@ -160,7 +160,7 @@ export function createResponseCache(
   /** Compresses a body, and keeps it with its answer. */
   async function compressBody({ id }: Query, answer: Answer, encoding: Encoding, nowMs: number) {
     const body = await compress(bodyOf(answer, nowMs), encoding)
-    const hasTime = answer.chunks.length > 1 // the time between the chunks is new in each response
+    const hasTime = answer.chunks.length > 1 // each response has its own time between the chunks
     if (!hasTime) entries.keepBody(id, answer, encoding, body)
     return body
   }
@@ -174,7 +174,7 @@ export function createResponseCache(
     const count = Math.min(filter.count ?? size, size)
     if (count > DRAWN_MAX) return stream(query, options)
     const found = reader.findByIds(filter, { nowMs, addressBits }, draw(ids, size, count))
-    // Another process has changed the list since this turn read the version.
+    // Here another process has changed the list since this turn read the version.
     if (found === null) return stream(query, options)
     return nullIfEmpty(render(query, found).answer)
   }

@@ -35,11 +35,11 @@ type HttpParts = Omit<RouteParts, 'ipOf'> & {
   /** Counts the records of an answer, and refusals because of a limit. */
   note: (use: AnswerUse) => void
   counters: Counters
-  /** The pages that may read answers in a browser; without it, browsers decide for themselves. */
+  /** Origins whose pages may read answers. Without it, there are no CORS headers, and browsers block other origins. */
   cors: Origins | undefined
 }
 
-/** Logged and counted instead of a path without a route, which may hold a mistyped key. */
+/** Replaces a path without a route in log and metrics: it may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
 /** The service, not listening yet. */
@@ -49,7 +49,7 @@ export function createHttpApp(parts: HttpParts): Service {
   const elapsedMs = stopwatch()
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
-  /** Answers a request. A failure in it, also while the reply is made, is a 500. */
+  /** Answers a request. Turns any failure, also one while the response is made, into an error. */
   function respond(
     traffic: RouteTraffic,
     route: Route,
@@ -70,7 +70,7 @@ export function createHttpApp(parts: HttpParts): Service {
       limits: [],
       waitedMs: 0,
     }
-    if (log.hasLines) ipOf(r)
+    if (log.hasLines) ipOf(r) // now: the address is gone once the connection closes
     try {
       const replied = cors?.preflight(request) ?? route(r)
       return replied instanceof Promise ? sendLater(r, replied) : send(r, replied)
@@ -87,7 +87,7 @@ export function createHttpApp(parts: HttpParts): Service {
     }
   }
 
-  /** The error that a client gets for a failure. The operator gets its cause; a store reports its own failures. */
+  /** Turns a failure into the error for the client, and reports its cause. Stores report their own failures. */
   function errorOf({ id }: RequestContext, failure: unknown): ApiError {
     const error = toApiError(failure)
     if (error.status >= 500 && !(failure instanceof StoreError)) {
@@ -100,7 +100,7 @@ export function createHttpApp(parts: HttpParts): Service {
   /** Makes the response; counts and logs the request. */
   function send(r: RequestContext, replied: Reply | ApiError): Response {
     const reply = replied instanceof ApiError ? errorReply(replied, errors, clock()) : replied
-    // First: if it fails, the request is counted and logged as the 500 that it then gets.
+    // Before counting: if this throws, the caller sends, counts and logs a 500 instead.
     const fields = cors?.fields(r.request.headers.get('origin')) ?? null
     const response = responseOf(reply, r, clock, fields)
     const seconds = (elapsedMs() - r.startMs) / SECOND_MS
@@ -128,7 +128,7 @@ export function createHttpApp(parts: HttpParts): Service {
     note({ keyId, records: sent.records, refused: reply.status === 429 ? 1 : 0, nowMs })
   }
 
-  // Elysia's normalize would drop unknown parameters silently; we read them from the raw URL.
+  // Parameters are read from the raw URL: Elysia would drop unknown ones silently.
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
   function ipOf(r: RequestContext): string {
     const { server } = service
@@ -140,24 +140,24 @@ export function createHttpApp(parts: HttpParts): Service {
   const routes = createRoutes({ ...parts, ipOf })
   for (const [path, route] of Object.entries(routes)) {
     const traffic = counters.route(path)
-    // Bound: Elysia reads the source of functions, and would wrap an arrow in two more promises.
+    // Bound, because Elysia reads the source of arrows, and wraps them in two more promises.
     app
       .all(path, respond.bind(null, traffic, methodNotAllowed, false))
       .get(path, respond.bind(null, traffic, route, false))
-      // For GET routes, Elysia would read the whole body to compute its length.
+      // Without this, Elysia answers HEAD by the GET route, and reads the whole body for its length.
       .head(path, respond.bind(null, traffic, route, true))
   }
   const unknown = counters.route(UNKNOWN_PATH)
   app.onError(({ code, error, request }) => {
     const failed: Route = () => {
-      throw error // outside of all routes
+      throw error // it was thrown outside of all routes
     }
     const route = code === 'UNKNOWN' ? failed : notFound
     return respond(unknown, route, request.method === 'HEAD', { request })
   })
   const getApi = respond.bind(null, counters.route('/api'), routes['/api'], false)
   const service: Service = {
-    // Most requests are GET /api: they save the way through Elysia's router.
+    // Most requests are GET /api, so they skip Elysia's router.
     fetch: request => (isGetApi(request) ? getApi({ request }) : app.fetch(request)),
     server: null,
   }

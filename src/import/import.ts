@@ -18,14 +18,14 @@ export type Source = {
   /** For messages, and for the type of its rows: `socks5.txt`. */
   name: string
   bytes: AsyncIterable<Uint8Array>
-  /** Relative times count from here. Unix milliseconds; without it, the time of the import. */
+  /** What “2 minutes ago” is relative to, in Unix milliseconds; without it, the time of the import. */
   atMs?: number
-  /** Whether it is on the internet. Then private addresses are rejected. */
+  /** Whether it is a URL. Then private addresses are rejected. */
   isPublic?: boolean
   isOptional?: boolean
 }
 
-/** A file, pipe or device. A regular file must still be one when it is read: a pipe would keep the list locked. */
+/** A file, pipe or device. A file that was replaced by a pipe is refused: the pipe could keep the list locked. */
 export const sourceOfFile = (file: string, found: Stats): Source => ({
   name: file,
   bytes: found.isFile() ? bytesOfFile(file) : createReadStream(file),
@@ -39,24 +39,24 @@ export type ImportOptions = {
   refuseEmpty?: boolean
   mapping?: Mapping | undefined
   bytesMax?: number
-  /** Is awaited between two chunks of a file, so that only few rows wait to be stored. */
+  /** Awaited between two chunks of a file, so that few rows wait in memory. */
   drained?: (() => Promise<void>) | undefined
   signal?: AbortSignal
 }
 
 export type ImportObserver = {
-  /** A row was accepted. `rows`, which includes rejected ones, and `bytes` are sums over all sources. */
+  /** Called after each accepted row. `rows` and `bytes` are sums over all sources, with rejected rows. */
   progress?(rows: number, bytes: number): void
   rejected?(file: string, line: number, field: string, reason: string): void
   empty?(file: string): void
   refused?(file: string, reason: string): void
 }
 
-/** A list with at least this many rows keeps at least this share of them when it is replaced. */
+/** A new list may not be smaller than this share of a list with at least this many rows. */
 const GUARDED_ROWS_MIN = 100
 const KEPT_SHARE_MIN = 1 / 2
 
-/** Why a list must not be replaced, without a subject; `null` if it may. */
+/** The predicate of the error if a list must not be replaced; `null` if it may. */
 export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
   before >= GUARDED_ROWS_MIN && after < before * KEPT_SHARE_MIN
     ? `would shrink the list from ${formatCount(before)} rows to ${formatCount(after)}`
@@ -71,14 +71,14 @@ export type Totals = {
   missing: string | null
   /** Sentences on values that were not understood, and on types from file names. */
   notes: readonly string[]
-  /** The names of members that are not known. */
+  /** The names of unknown members, which are ignored. */
   ignored: readonly string[]
 }
 
-/** The characters between two turns of the event loop. Importing them takes about 20 ms. */
+/** After this many characters, which takes about 20 ms, the event loop gets a turn. */
 const TURN_LENGTH = 1024 * 1024
 
-/** Passes a chunk on once earlier rows are stored. Adds turns of the event loop, in which signals arrive. */
+/** Passes a chunk on once earlier rows are stored. Gives turns to the event loop, so that signals arrive. */
 async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: AbortSignal): Chunks {
   let lengthOfTurn = 0
   for await (const chunk of chunks) {
@@ -93,11 +93,11 @@ async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: Abor
 }
 
 const IGNORED_MAX = 1000
-/** The most characters of a name or value in a message. */
+/** The maximum length of a name or value in a message. */
 const SHOWN_MAX = 40
 const COUNTED_MAX = 1000
 const REASONS_SHOWN = 3
-/** How the key `demo` shows the end of every address. */
+/** The key `demo` replaces the last two numbers of an address by this. */
 const MASKED = '.0.0'
 const PRIVATE = 'is a private or loopback address, which a list on the internet cannot offer'
 

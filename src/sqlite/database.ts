@@ -9,11 +9,11 @@ import { explain, isDamage, needsOperator } from './errors.ts'
 import { migrate, requireApplicationId, type Schema } from './migrate.ts'
 
 const COMMAND_BUSY_MS = 10_000
-/** How long the server waits; it answers no request meanwhile, so it soon answers 503 instead. */
+/** How long a statement of a server waits for a lock. Requests wait meanwhile, so the server soon answers 503. */
 const SERVER_BUSY_MS = 250
 
 const CACHE_KIB = 32 * 1024
-/** The size to which a write-ahead log shrinks once its content is in the database. */
+/** The size at which a checkpoint starts, and to which the write-ahead log is truncated afterwards. */
 const WAL_BYTES_MAX = 16 * 1024 * 1024
 
 export type OpenMode = Pick<Schema, 'isTemporary' | 'isReader' | 'fill'> & {
@@ -28,7 +28,7 @@ export type OpenOptions = OpenMode &
     /** How long a server waits for a lock within a statement, in milliseconds. */
     busyMs?: number
     pageBytes?: number
-    /** The size at which a commit copies the write-ahead log into the file. */
+    /** The size of the write-ahead log at which a commit starts a checkpoint. */
     walBytes?: number
     /** Pages kept in memory, in KiB; allocated as they are needed. */
     cacheKib?: number
@@ -36,11 +36,11 @@ export type OpenOptions = OpenMode &
 
 /**
  * Opens `file` (`:memory:` too), creating it and its directory (mode 0700) when missing.
- * @throws CommandError when it cannot be used; `StoreError` when it is damaged or that may be temporary.
+ * @throws CommandError when an operator must act; `StoreError` for damage, and for failures that may be temporary.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
   const { isReader = false, mustExist = isReader, isServer, busyMs = SERVER_BUSY_MS } = options
-  // Another process may be creating an empty file.
+  // An empty file counts as missing: another process may be about to fill it.
   const isEmpty = file !== ':memory:' && sizeOf(file) === 0
   if (mustExist && isEmpty) throw new StoreError(`${file} is missing or empty`)
   let db: Database | null = null
@@ -106,11 +106,11 @@ export function findDamage(
   }
 }
 
-/** Runs work in one transaction that takes the write lock first: after a read, SQLite may refuse it at once. */
+/** Runs work in a transaction that takes the write lock first. After a read, SQLite may refuse the lock at once. */
 export const writeTransaction = <T>(db: Database, work: () => T): T =>
   db.transaction(work).immediate()
 
-/** Undoes a transaction, if SQLite has not yet, as it has on a full disk and of a database that was closed meanwhile. */
+/** Rolls back the open transaction. Does nothing if SQLite has done so (a full disk), or the database is closed. */
 export function rollBack(db: Database): void {
   try {
     if (db.inTransaction) db.run('rollback')

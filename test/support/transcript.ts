@@ -1,6 +1,6 @@
 /**
- * Commands of the program in this process, which costs a tenth of a process, and transcripts: commands in order
- * and their expected output, each in a new working directory, where the data directory is the default `./data`.
+ * Runs commands in this process, which costs a tenth of a new one. A transcript is a list of commands with their
+ * expected output. It runs in a new working directory, with its data in `./data`.
  */
 import { describe, expect, mock, spyOn, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -12,13 +12,13 @@ import type { Outcome } from './launch.ts'
 import { createClock, ROOT, type RunOptions } from './program.ts'
 import { temporaryDirectory } from './temporary.ts'
 
-// An import lowers its priority, which this process and the servers that it starts must keep.
+// An import lowers the priority of its process. Here, that would slow all later tests and their servers.
 void mock.module('node:os', () => ({ ...os, setPriority() {} }))
 
 const MAIN = join(ROOT, 'src/main.ts')
 const UMASK = 0o077 // as in src/bootstrap.ts
 
-/** Runs a command while this process has its working directory, environment and stdio. */
+/** Runs a command with the directory, environment and stdio of this process replaced. Never run two at once. */
 async function runAlone(
   args: readonly string[],
   { stdin = '', env: given = {}, cwd = ROOT }: RunOptions,
@@ -55,23 +55,23 @@ async function runAlone(
     process.env = before.env
     process.chdir(before.cwd)
     process.umask(umask)
-    process.removeAllListeners('SIGTSTP') // of an import
+    process.removeAllListeners('SIGTSTP') // added by an import
     Object.assign(Bun, stdio)
   }
 }
 
 let last: Promise<unknown> = Promise.resolve()
 
-/** Runs a command in this process to its end, its clock at T0; one command at a time. */
+/** Runs a command in this process, with its clock at T0. Commands wait for each other. */
 export function runCommand(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
   const outcome = last.then(() => runAlone(args, options))
   last = outcome.catch(() => {})
   return outcome
 }
 
-/** One command line. `stdout` and `stderr` are compared as strings, or matched. */
+/** One command line. Output must equal a string, or match a pattern. */
 export type Step = {
-  /** Words, or a line of words. */
+  /** Arguments, or one string that is split at spaces. */
   args: string | readonly string[]
   stdin?: string
   env?: { [name: string]: string }
@@ -99,10 +99,10 @@ export type Transcript = {
   steps: readonly Step[]
 }
 
-/** What no operator should see. */
+/** Internals that no message may show: stack traces, codes of SQLite, paths of source files. */
 const NOISE = /^\s+at |SQLITE|Error:|node:|bunfs|\.ts:\d/m
 
-/** A failure prints nothing on stdout, and a last line on stderr, the only one for wrong usage. */
+/** A failure prints nothing on stdout. Its last line on stderr says why; for wrong usage it is the only line. */
 function expectFailure({ exitCode, stdout, stderr }: Outcome): void {
   expect(stdout).toBe('')
   expect(stderr).toMatch(exitCode === 2 ? /^proxylist: [^\n]+\n$/ : /^proxylist: [^\n]+\n$/m)
@@ -113,7 +113,7 @@ function expectText(actual: string, expected: string | RegExp): void {
   else expect(actual).toMatch(expected)
 }
 
-/** What a first change of keys and plans says. */
+/** Printed when a command creates the data directory. */
 const NEW_DIRECTORY = /^there is no data directory .*; making a new one\n/
 
 /** Runs a step in a directory, in this process or as a program, and checks its output. */

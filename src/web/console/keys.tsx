@@ -207,7 +207,7 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
           />
           <small>
             {isTemporary
-              ? 'a trial: 2 requests per hour, ends by itself'
+              ? 'a trial with the limits of plan temp; it expires by itself'
               : 'for a customer, until it is revoked or expires'}
           </small>
         </div>
