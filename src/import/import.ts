@@ -232,8 +232,8 @@ export async function importSources(
     await drained()
     if (isMasked) {
       throw new CommandError(
-        `${name}: every address ends in ${MASKED}: these are masked, as proxylist does for the key demo; ` +
-          'a key of your own shows whole ones; nothing was imported',
+        `${name}: every address ends in ${MASKED}, so they are masked, as the key demo shows them; ` +
+          'download the list with your own key; nothing was imported',
       )
     }
     return missing
@@ -256,8 +256,8 @@ export async function importSources(
     if (read > 0) return
     if (options.refuseEmpty) {
       throw new CommandError(
-        `${name} holds no row, and would remove the whole list; nothing was imported ` +
-          '(--allow-empty if that is meant)',
+        `${name} has no rows and would empty the list; nothing was imported ` +
+          '(--allow-empty permits it)',
       )
     }
     observer.empty?.(name)

@@ -76,7 +76,7 @@ describe('an import', () => {
       messages: [],
     })
     const { message } = await service.send('name=b.txt&type=http&replace=1', '')
-    expect(message).toStartWith('b.txt holds no row, and would remove the whole list; ')
+    expect(message).toStartWith('b.txt has no rows and would empty the list; ')
     const meant = await service.send('type=http&replace=1&allow_shrink=1', rows(10))
     expect(meant).toMatchObject({ kind: 'done', removed: 110 })
   })

@@ -117,10 +117,10 @@ export const GUARDS: readonly Transcript[] = [
       ...['empty.json', 'empty'].map(file =>
         refused(
           `${file} --replace`,
-          `proxylist: ${file} holds no row, and would remove the whole list; nothing was imported (--allow-empty if that is meant)\n`,
+          `proxylist: ${file} has no rows and would empty the list; nothing was imported (--allow-empty permits it)\n`,
         ),
       ),
-      refused('empty --replace --allow-shrink', /holds no row.*--allow-empty/),
+      refused('empty --replace --allow-shrink', /has no rows.*--allow-empty/),
       prints('list', BOTH),
       imports('empty --replace --allow-empty', { removed: 2 }, 'empty: note: no row was found\n'),
     ],

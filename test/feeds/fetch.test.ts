@@ -256,8 +256,8 @@ const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegE
   'a web page': [reply(200, {}, '<!doctype html><p>busy'), /is none of the known formats/],
   'masked addresses': [
     reply(200, {}, 'http://192.0.0.0:80\nhttp://198.51.0.0:8080\n'),
-    'every address ends in .0.0: these are masked, as proxylist does for the key demo; ' +
-      'a key of your own shows whole ones; nothing was imported',
+    'every address ends in .0.0, so they are masked, as the key demo shows them; ' +
+      'download the list with your own key; nothing was imported',
   ],
   'less than it announced': [
     sent(`HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: close\r\n\r\n${lines(3)}`),

@@ -286,13 +286,13 @@ describe('an import', () => {
     const bad = imported([good(), sourceOf('bad', '1.2.3.5:80\n')])
     await expect(bad).rejects.toThrow(/^bad: no row is usable, 1 of 1 because type is required/)
     const empty = imported([good(), sourceOf('empty', '')], { refuseEmpty: true })
-    await expect(empty).rejects.toThrow(/^empty holds no row/)
+    await expect(empty).rejects.toThrow(/^empty has no rows/)
   })
   const EMPTY = ['', '# nothing today\n', 'ip,type\n', '[]', '{}', '{"proxies":[]}']
   test.each(EMPTY)('of a file without rows says so, and replaces no list: %j', async empty => {
     const outcome = imported([sourceOf('f', empty)], { refuseEmpty: true })
     await expect(outcome).rejects.toThrow(
-      /^f holds no row, and would remove the whole list; nothing was imported \(--allow-empty /,
+      /^f has no rows and would empty the list; nothing was imported \(--allow-empty /,
     )
     const found = await imported([sourceOf('f', empty)])
     expect(found.totals).toEqual({
