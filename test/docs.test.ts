@@ -166,8 +166,8 @@ const TEMPORARY = temp('')
 function planRow({ name, burst, daily, subnets, clients, count }: Plan): string[] {
   const number = (limit: number | null) => limit?.toLocaleString('en-US') ?? 'unlimited'
   const also = [
-    subnets !== null && `proxies of ${number(subnets)} different /16 networks a day`,
-    clients !== null && `clients of ${number(clients)} different networks a day`,
+    subnets !== null && `proxies from ${number(subnets)} different /16 networks a day`,
+    clients !== null && `clients from ${number(clients)} different networks a day`,
   ]
   return [
     `plan ${quoted(name)}`,
@@ -193,14 +193,14 @@ describe('the manual’s table of limits', () => {
     ...[builtIn('standard'), builtIn('classic')].map(planRow),
     [
       quoted(DEMO_KEY),
-      `${windowOf(DEMO)}, by client address`,
+      `${windowOf(DEMO)}, per client address`,
       '',
       `${demo.countMax}`,
       `last two octets 0, \`works\` ${demo.worksDefault}`,
     ],
     [
       quoted(`${TEMP_PREFIX}…`),
-      `${windowOf(TEMPORARY)}, by key and by client address`,
+      `${windowOf(TEMPORARY)}, per key and per client address`,
       '',
       `${entitlementsOf(TEMPORARY).countMax}`,
       'expires',
@@ -213,7 +213,7 @@ describe('the manual’s table of limits', () => {
     expect(short.map(([plan]) => plan)).toEqual(['standard', 'classic', 'demo', 'temp'].map(quoted))
     short.forEach(([, requests, records], index) => {
       const [, burst = '', daily = '', count] = expected[index] ?? []
-      expect(requests).toStartWith(burst.replace(/,.*/, '').replace('3600 s', 'an hour'))
+      expect(requests).toStartWith(burst.replace(/,.*/, '').replace('in 3600 s', 'per hour'))
       if (daily !== '') expect(requests).toEndWith(`${daily} a day`)
       expect(records).toBe(count)
     })

@@ -21,12 +21,12 @@ export const ERRORS = {
   },
   INVALID_PARAMETER: {
     status: 400,
-    en: 'A parameter is unknown, repeated or bad; the message says what is accepted. It costs no quota.',
+    en: 'A parameter is unknown, repeated or bad; the message says what is accepted. The request does not count.',
     ru: 'Параметр неизвестен, повторён или имеет неверное значение; сообщение называет его и что он принимает. Квота не тратится.',
   },
   INVALID_KEY: {
     status: 403,
-    en: 'The key is unknown, revoked or expired, or its plan is off.',
+    en: 'The key is unknown, revoked or expired, or its plan is turned off.',
     ru: 'Ключ неизвестен, отозван или истёк, или его тариф выключен.',
     message: 'the key is invalid or expired',
   },
@@ -38,7 +38,7 @@ export const ERRORS = {
   },
   PROXIES_NOT_FOUND: {
     status: 404,
-    en: 'No proxy matches; the message says why, where it can. It counts as a request.',
+    en: 'No proxy matches; the message says why, if it can. The request counts.',
     ru: 'Ничего не подошло; сообщение называет причину, если может. Засчитывается как запрос.',
   },
   NOT_FOUND: {
@@ -59,12 +59,12 @@ export const ERRORS = {
   },
   DAILY_LIMIT_REACHED: {
     status: 429,
-    en: 'The `daily_limit` requests of the plan for this UTC day are used up.',
+    en: 'The plan’s requests for this UTC day (`daily_limit`) are used up.',
     ru: 'Запросы тарифа на эти сутки (UTC) закончились; `daily_limit` — сколько их всего.',
   },
   SUBNET_LIMIT_REACHED: {
     status: 429,
-    en: 'The answer would exceed the number of /16 networks that the plan allows on one day, or the key was used from too many networks. `used_subnets` says how many are used. Narrow the filter, or lower `count`.',
+    en: 'The answer would exceed the plan’s number of /16 networks per day, or the key was used from too many networks. `used_subnets` says how many are used. Narrow the filter, or lower `count`.',
     ru: 'Ответ превысил бы число сетей /16 тарифа на сутки, или ключом пользовались из слишком многих; `used_subnets` — сколько использовано. Сузьте фильтр или уменьшите `count`.',
   },
   DEMO_LIMIT_REACHED: {
@@ -79,7 +79,7 @@ export const ERRORS = {
   },
   INTERNAL_ERROR: {
     status: 500,
-    en: 'An error of the service; tell its operator the `X-Request-Id`.',
+    en: 'An error in the service; tell the operator the `X-Request-Id`.',
     ru: 'Ошибка сервиса; сообщите его оператору `X-Request-Id`.',
     message: 'an internal error occurred; the request id identifies it',
   },

@@ -41,7 +41,7 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   get: {
     forms: OUTPUT_KINDS,
     schema: oneOf([...OUTPUT_KINDS, ...OUTPUT_KINDS.map(kind => `${kind}.file`)]),
-    en: 'The format of the answer. `.file` makes it a download.',
+    en: 'The answer format, with `.file` as a download.',
     ru: 'Формат ответа. С `.file` ответ приходит файлом для скачивания.',
     example: 'json',
     default: 'txt',
@@ -49,7 +49,7 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   type_prefix: {
     forms: ['txt'],
     schema: flag,
-    en: '`1`: each line reads `type://ip:port`.',
+    en: '`1`: each line has the form `type://ip:port`.',
     ru: '`1`: каждая строка имеет вид `type://ip:port`.',
     example: '1',
     default: '0',
@@ -57,21 +57,21 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   line: {
     forms: ['txt'],
     schema: LINE,
-    en: 'A template of each line, with `{type}`, `{scheme}` (as clients write it: `http` for https), `{ip}`, `{port}`, `{country}`. Not with `type_prefix`.',
+    en: 'A template for each line, with `{type}`, `{scheme}` (the proxy’s URL scheme: its type, but `http` for `https`), `{ip}`, `{port}`, `{country}`. Not with `type_prefix`.',
     ru: 'Шаблон строки: `{type}`, `{scheme}` (как пишут программы: для https — `http`), `{ip}`, `{port}`, `{country}`. Не вместе с `type_prefix`.',
     example: '{scheme}://{ip}:{port}',
   },
   fields: {
     forms: RECORDS,
     schema: listOf,
-    en: 'The members to show, in their fixed order.',
+    en: 'The members to show, always in the order of the record.',
     ru: 'Какие поля показать; их порядок неизменен.',
     example: ['ip', 'ping', 'country'],
   },
   split_ip: {
     forms: RECORDS,
     schema: flag,
-    en: '`1`: `ip` is the address alone, `port` a member of its own.',
+    en: '`1`: `ip` is only the address, `port` a separate member.',
     ru: '`1`: в `ip` только адрес, порт — в отдельном поле `port`.',
     example: '1',
     default: '0',
@@ -79,7 +79,7 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   format: {
     forms: ['json'],
     schema: oneOf(['array', 'object']),
-    en: '`array`: a list of records. `object`: records by their address. Has no effect without `get=json`: `format=json` alone gives TXT.',
+    en: '`array`: a list of records. `object`: records keyed by address. Has no effect without `get=json`: `format=json` alone gives TXT.',
     ru: '`array`: список записей. `object`: записи по их адресам. Без `get=json` не действует: просто `format=json` даёт TXT.',
     example: 'object',
     default: 'array',
@@ -87,7 +87,7 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   wrap: {
     forms: ['json'],
     schema: flag,
-    en: '`1`: an envelope of `status`, `count`, `timestamp`, `filters`, and records as `data`.',
+    en: '`1`: an envelope with `status`, `count`, `timestamp`, `filters`, and the records as `data`.',
     ru: '`1`: конверт с полями `status`, `count`, `timestamp`, `filters` и записями в `data`.',
     example: '1',
     default: '0',

@@ -124,7 +124,7 @@ export const membersOf = (provider: string): Member[] => [
     name: 'ip',
     part: (before, view) => plain(view.splitIp ? ipOf : addressOf)(before, view),
     schema: { type: 'string', pattern: `^${IPV4}(?::[0-9]{1,5})?$` },
-    en: '`a.b.c.d:port`; with `split_ip=1` the address alone. With `demo`, the last two octets are 0.',
+    en: '`a.b.c.d:port`; with `split_ip=1` only the address. With `demo`, the last two octets are 0.',
     ru: '`a.b.c.d:port`; с `split_ip=1` только адрес. С ключом `demo` два последних октета — 0.',
   },
   {
@@ -148,7 +148,7 @@ export const membersOf = (provider: string): Member[] => [
       return quote + bestOf(types, wantedTypes) + quote
     }),
     schema: { type: 'string', enum: TYPES },
-    en: 'The type of the proxy. If it has several: the best that `type` asks for, in the order socks5, socks4, https, http.',
+    en: 'The type of the proxy. If it has several: the first that your `type` filter allows, in this order: socks5, socks4, https, http.',
     ru: 'Тип прокси. Если их несколько — лучший из запрошенных в `type`; порядок: socks5, socks4, https, http.',
   },
   {
@@ -156,7 +156,7 @@ export const membersOf = (provider: string): Member[] => [
     isExtra: true,
     part: ofTypes((types, { list }) => list(typesOf(types))),
     schema: { type: 'array', items: { type: 'string', enum: TYPES } },
-    en: 'All types of the proxy, the best first. Only with `fields`; in CSV joined by `;`.',
+    en: 'All types of the proxy, in the same order. Only with `fields`; in CSV joined by `;`.',
     ru: 'Все типы прокси, лучший первым. Только с `fields`; в CSV через `;`.',
   },
   {
@@ -198,7 +198,7 @@ export const membersOf = (provider: string): Member[] => [
     name: 'country',
     part: plainOfFew('country', countryText),
     schema: { type: 'string', pattern: '^(?:[A-Z]{2})?$' },
-    en: 'Two letters in upper case, empty when unknown.',
+    en: 'Two-letter code in upper case, empty when unknown.',
     ru: 'Две заглавные буквы; пусто, если неизвестна.',
   },
   {
