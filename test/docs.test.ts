@@ -166,7 +166,7 @@ const TEMPORARY = temp('')
 function planRow({ name, burst, daily, subnets, clients, count }: Plan): string[] {
   const number = (limit: number | null) => limit?.toLocaleString('en-US') ?? 'unlimited'
   const also = [
-    subnets !== null && `proxies from ${number(subnets)} different /16 networks a day`,
+    subnets !== null && `proxies from at most ${number(subnets)} /16 networks a day`,
     clients !== null && `clients from ${number(clients)} different networks a day`,
   ]
   return [
@@ -196,7 +196,7 @@ describe('the manual’s table of limits', () => {
       `${windowOf(DEMO)}, per client address`,
       '',
       `${demo.countMax}`,
-      `last two octets 0, \`works\` ${demo.worksDefault}`,
+      `last two octets 0; \`works=${demo.worksDefault}\` by default`,
     ],
     [
       quoted(`${TEMP_PREFIX}…`),

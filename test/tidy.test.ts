@@ -209,7 +209,7 @@ const BUDGET = {
   'words of README.md': 1_500,
   'words of src/README.md': 1_484,
   'words of test/README.md': 712,
-  'words of the manual': 7_750,
+  'words of the manual': 7_800,
 } as const
 
 test('the house stays within its budget', () => {

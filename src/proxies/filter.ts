@@ -334,7 +334,7 @@ const FILTERS = {
     none: null,
     schema: oneOf(SORTS),
     decode: text => SORTS.find(sort => sort === text) ?? null,
-    en: 'What comes first: the latest check, lowest ping, highest speed or highest `works`. `random` chooses new proxies for each request.',
+    en: 'What comes first: the latest check, lowest ping, highest speed or highest `works`. `random`: a random choice, different for each request.',
     ru: 'Что идёт первым: самая свежая проверка, наименьший ping, наибольшая скорость или доля успешных проверок. `random` выбирает новые прокси для каждого запроса.',
     example: 'ping',
     default: 'checked',
