@@ -127,7 +127,7 @@ describe('admissions', () => {
   const outcomes = async (pending: readonly Awaitable<Decision>[]) =>
     (await Promise.all(pending)).map(outcomeOf)
 
-  test('of one turn are decided in one batch, in order of arrival', async () => {
+  test('in one turn are decided in one batch, in order of arrival', async () => {
     const { access, counts } = countedAccess()
     const pending = Array.from({ length: 7 }, () => access.admit(unwaited(), FIVE, IP, T0))
     const other = access.admit(unwaited(), regular(burst(1, 1), 'k2'), IP, T0)
@@ -148,7 +148,7 @@ describe('admissions', () => {
     expect(read(K1).admissions).toEqual([T0])
   })
 
-  test('of a batch that cannot be written are all rejected, and none counts', async () => {
+  test('are all rejected, and none counts, when their batch cannot be written', async () => {
     const { access, read, setReadOnly } = countedAccess()
     expect(outcomeOf(await access.admit(unwaited(), FIVE, IP, T0))).toBe('ok')
     setReadOnly(true)
@@ -166,7 +166,7 @@ describe('admissions', () => {
 describe('consumption', () => {
   const limited = regular({ subnets: 2 })
 
-  test('of one turn is decided in one batch, in order of arrival', async () => {
+  test('in one turn is decided in one batch, in order of arrival', async () => {
     const { access, counts } = countedAccess()
     const atMs = atOf(await access.admit(unwaited(), limited, IP, T0))
     const consume = (...subnets: number[]) =>

@@ -292,7 +292,7 @@ async function play(engine: Engine, world: World, usage: TestUsage, seen: typeof
 }
 
 test.each(ENGINES.filter(({ isHere }) => isHere))(
-  'servers decide as one oracle that remembers everything, whatever happens: $name',
+  'servers decide like an oracle that remembers everything: $name',
   async engine => {
     const seen = { ...NOTHING }
     const property = fc.asyncProperty(anyWorld, async world => {

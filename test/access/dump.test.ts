@@ -71,7 +71,7 @@ const sorted = ({ plans, keys, usage, networks }: AccessDump): AccessDump => ({
 const dir = usedDirectory()
 const dump = dumpOf(dir)
 
-test('what is read of a data directory is all that its limits count, and a copy decides the same', () => {
+test('a dump holds everything that limits count, and a copy decides the same', () => {
   const copy = temporaryDirectory()
   {
     using to = openAccessFile(join(copy, ACCESS_FILE))
@@ -94,14 +94,14 @@ describe.skipIf(!HAS_POSTGRES)('a shared database', () => {
     ...{ url, timeoutMs: 20_000, signal },
   })
 
-  test('has all of it, and takes nothing when it holds anything', async () => {
+  test('takes a whole dump when it is empty, and refuses it otherwise', async () => {
     const url = await emptyDatabase()
     await writeDump(orderFor(url), dump, [at(1)])
     expect(sorted((await readDump(orderFor(url))).dump)).toEqual(sorted(dump))
     await expect(writeDump(orderFor(url), dump, [at(1)])).rejects.toThrow('is not empty: give an')
   })
 
-  test('has all or nothing', async () => {
+  test('takes all of a dump or nothing', async () => {
     const url = await emptyDatabase()
     const twice = { ...dump, keys: [...dump.keys, ...dump.keys.slice(0, 1)] }
     await expect(writeDump(orderFor(url), twice, [])).rejects.toThrow()

@@ -59,13 +59,13 @@ describe('plans and entitlements', () => {
 })
 
 describe('limit rules', () => {
-  test('of two plans of one key are not mixed up', () => {
+  test('keep two plans of one key apart', () => {
     const limitOf = (requests: number) =>
       limitRulesOf(regular(burst(requests, 5)), IP)[0]?.window?.limit
     expect([limitOf(5), limitOf(2), limitOf(5)]).toEqual([5, 2, 5])
   })
 
-  test('of demo and temporary keys follow their plans; a day counts by address, or by key', () => {
+  test('follow the plans of demo and temporary keys; a day counts by address or by key', () => {
     const plan = { ...builtIn('temp'), ...burst(3, 7), daily: 9 }
     const window = { limit: 3, ms: 7000 }
     const rulesOf = (caller: Caller): unknown =>
@@ -94,7 +94,7 @@ const ADDRESSES = [
 
 describe('the address of a client', () => {
   // These texts are stored: another form would give every client its quota again.
-  test.each(ADDRESSES)('%s is counted as %s, and among callers as %s', (ip, bucket, network) => {
+  test.each(ADDRESSES)('%s counts as %s, and in client networks as %s', (ip, bucket, network) => {
     expect([clientBucket(ip), clientNetwork(ip)]).toEqual([bucket, network])
   })
 })
@@ -102,7 +102,7 @@ describe('the address of a client', () => {
 describe('a tenant (B9)', () => {
   const bucket = '2001:db8:0:1::/64'
 
-  test('is that of the key on a plan, from any address', () => {
+  test('is the key, from any address, when the key has a plan', () => {
     const paying = regular({ downloads: 4 })
     for (const ip of [IP, '2001:db8:0:1::1']) {
       expect(tenantOf(paying, ip)).toEqual({ id: 'k1', isTrial: false, streamsMax: 4 })
@@ -110,7 +110,7 @@ describe('a tenant (B9)', () => {
     expect(tenantOf(regular({}, 'k2'), IP)).toEqual({ id: 'k2', isTrial: false, streamsMax: null })
   })
 
-  test.each([DEMO, temp(), temp('t2')])('of $kind is a trial, that of the address', caller => {
+  test.each([DEMO, temp(), temp('t2')])('is the client address for $kind, as a trial', caller => {
     expect(tenantOf(caller, IP)).toEqual({ id: IP, isTrial: true, streamsMax: 1 })
     expect(tenantOf({ ...caller, plan: CHANGED }, IP).streamsMax).toBe(2)
     expect(tenantOf(caller, '2001:db8:0:1:ffff::2')).toEqual({
@@ -126,11 +126,11 @@ describe('quotas of networks', () => {
     ['a quota of callers', regular({ clients: 1 }), true],
     ['demo', DEMO, false],
     ['temporary keys', temp(), false],
-  ] as const)('hold for regular keys whose plan has one: %s', (_, caller, expected) => {
+  ] as const)('apply to regular keys whose plan has one: %s', (_, caller, expected) => {
     expect(hasNetworkQuota(caller)).toBe(expected)
   })
 
-  test('take the networks of an answer and of its caller, each from its quota', () => {
+  test('count the networks of an answer and of its client separately', () => {
     const caller = regular({ ...burst(5, 5), subnets: 3, clients: 2 })
     const served = { ip: IP, subnets: [49_152, 51_968], atMs: T0, nowMs: T0 - 1 }
     const consumption: unknown = consumptionOf(caller, served)

@@ -38,7 +38,7 @@ describe('a new key', () => {
 })
 
 describe('a public id', () => {
-  test('is eight lower-case letters and digits, and not repeated', () => {
+  test('is eight lower-case letters and digits, and is unique', () => {
     const ids = many(newKeyId)
     for (const id of ids) expect(id).toMatch(/^[a-z0-9]{8}$/)
     expect(new Set(ids).size).toBe(ids.length)
@@ -46,7 +46,7 @@ describe('a public id', () => {
 })
 
 describe('hashKey', () => {
-  test('of any key is the 32 bytes of SHA-256 of its UTF-8', () => {
+  test('returns the 32 bytes of SHA-256 of the UTF-8 text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), key => {
         const expected = createHash('sha256').update(key, 'utf8').digest('hex')
@@ -66,12 +66,12 @@ describe('shownPrefix', () => {
     ['abcdefghijklmnopqrstuvwx', 'abcdefgh'],
     ['pl_AbCdEfGhIjKlMnOpQrStUvWxYz012345', 'pl_AbCdE'],
     ['temp_AbCdEfGhIjKlMnOpQrStUvWxYz012345', 'temp_AbC'],
-  ])('of %j is %j', (key, shown) => {
+  ])('returns %j as %j', (key, shown) => {
     expect(shownPrefix(key)).toBe(shown)
   })
 })
 
-test('an old secret ends with its overlap, or with its key when that is earlier', () => {
+test('an old secret ends with its overlap, or earlier with its key', () => {
   const end = (expiresAt: number | null) => secretEnd(5, { expiresAt } as ListedKey)
   expect([null, 4, 6].map(end)).toEqual([5, 4, 5])
 })

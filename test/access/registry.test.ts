@@ -93,7 +93,7 @@ function test(
 }
 
 describe('new keys', () => {
-  test('that are added are listed by their beginning, and stored as hashes', async on => {
+  test('are listed by prefix and stored as hashes', async on => {
     const expiresAt = T0 + DAY_MS
     const texts = { label: ODD, note: `${ODD}!`, from: '192.0.2.0/24,2001:db8::/32' }
     const id = await on.add('secret-of-a-customer', { ...texts, expiresAt })
@@ -114,7 +114,7 @@ describe('new keys', () => {
     expect(await on.keys.list(T0, ['another'])).toHaveLength(0)
   })
 
-  test('are added once, whatever became of them', async on => {
+  test('are added only once, even after they are rotated or revoked', async on => {
     const id = await on.add('one')
     const again = () =>
       on.keys.add({ key: 'one', label: 'x', note: 'x', from: '', plan: null, expiresAt: 1 }, T0)
@@ -127,7 +127,7 @@ describe('new keys', () => {
     expect(await on.read(id)).toMatchObject({ label: '', plan: 'standard', expiresAt: null })
   })
 
-  test('are listed in the order in which they were made, then by id', async on => {
+  test('are listed by creation time, then by id', async on => {
     const keys = [stored('b'), stored('c', { createdAt: T0 - 1 }), stored('a'), stored('B')]
     await on.keys.load(keys, false)
     const ids = (await on.keys.list(T0)).map(({ id }) => id)
@@ -137,7 +137,7 @@ describe('new keys', () => {
 })
 
 describe('keys', () => {
-  test('are changed in what is given, and in nothing else', async on => {
+  test('change only in the given fields', async on => {
     const id = await on.add('one', { label: 'first', expiresAt: T0 + 1 })
     const before = await on.read(id)
     expect(await on.keys.set(id, { label: ODD })).toBeTrue()
@@ -160,7 +160,7 @@ describe('keys', () => {
     expect(await on.keys.set('another', { label: 'x' })).toBeFalse()
   })
 
-  test('keep the instant at which they were revoked first', async on => {
+  test('keep the time of their first revocation', async on => {
     const id = await on.add('one')
     expect(await on.keys.revoke(id, T0 + 5)).toBeTrue()
     expect(await on.keys.revoke(id, T0 + 9)).toBeTrue()
@@ -168,7 +168,7 @@ describe('keys', () => {
     expect(await on.keys.revoke('another', T0)).toBeFalse()
   })
 
-  test('that are temporary have no plan of their own; plan temp switches them off', async on => {
+  test('that are temporary have no own plan; plan temp switches them off', async on => {
     const id = await on.add('temp_1', { plan: null })
     expect(await on.read(id)).toMatchObject({ plan: null, isEnabled: true })
     await on.plans.set({ ...builtIn('temp'), enabled: false })
@@ -177,7 +177,7 @@ describe('keys', () => {
 })
 
 describe('many keys', () => {
-  test('are read in slices by id, with what lists search and sort them by', async on => {
+  test('are read in slices by id, with the fields that lists search and sort', async on => {
     const keys = ['c', 'a', 'B', 'd'].map(id => stored(id, { label: ODD, note: id }))
     await on.keys.load(keys, false)
     await on.use('a', 2, T0 - DAY_MS)
@@ -205,7 +205,7 @@ describe('many keys', () => {
 })
 
 describe('keys that end', () => {
-  test('between two instants are counted, and read in the order of their ends; temporary ones are not', async on => {
+  test('between two instants are counted and read by end, without temporary keys', async on => {
     const ends = [3, 1, 2, 4, 5].map(hours => T0 + hours * HOUR_MS)
     const ids: string[] = []
     for (const [n, expiresAt] of ends.entries()) {
@@ -226,7 +226,7 @@ describe('keys that end', () => {
 })
 
 describe('a key that is rotated', () => {
-  test('has a new secret; the one before it, and older ones, stay no longer than the overlap', async on => {
+  test('has a new secret; older secrets stay no longer than the overlap', async on => {
     const id = await on.add('secret one')
     expect(await on.keys.rotate(id, 'secret two', T0 + 100, T0)).toBeTrue()
     expect(await on.keys.rotate(id, 'other three', T0 + 50, T0)).toBeTrue()
@@ -245,7 +245,7 @@ describe('a key that is rotated', () => {
     )
   })
 
-  test('forgets the old secrets that have ended', async on => {
+  test('loses the old secrets that have ended', async on => {
     const id = await on.add('one')
     await on.keys.rotate(id, 'two', T0 + 50, T0)
     await on.keys.rotate(id, 'three', T0 + 200, T0 + 50)
@@ -254,7 +254,7 @@ describe('a key that is rotated', () => {
     expect(await on.ownerOf('one')).toBeNull()
     expect(await on.ownerOf('two')).toBe(id)
   })
-  test('ends all of them when the present one ends at once', async on => {
+  test('ends all old secrets when the current one ends at once', async on => {
     const id = await on.add('one')
     await on.keys.rotate(id, 'two', T0 + DAY_MS, T0)
     expect(await on.keys.rotate(id, 'three', T0, T0)).toBeTrue()
@@ -278,7 +278,7 @@ describe('the use of keys', () => {
     expect((await on.keys.list(T0)).find(key => key.id === id)?.requestsToday).toBe(3)
   })
 
-  test('is counted: keys that are not revoked, and those that were used today', async on => {
+  test('counts keys that are not revoked and keys used today', async on => {
     const [one, two] = [await on.add('one'), await on.add('two')]
     await on.add('three')
     expect(await on.keys.count(T0)).toEqual({ total: 3, usedToday: 0 })
@@ -288,7 +288,7 @@ describe('the use of keys', () => {
     expect(await on.keys.count(T0)).toEqual({ total: 2, usedToday: 1 })
   })
 
-  test('shows the keys whose share of refused requests today is above a bound, most refusals first', async on => {
+  test('lists keys above a share of refused requests today, most refusals first', async on => {
     const refuse = (keyId: string, refused: number, nowMs = T0) =>
       on.usage.note({ keyId, records: 0, refused, nowMs })
     const [few, some, many, tried] = [
@@ -317,7 +317,7 @@ describe('the use of keys', () => {
     expect(await on.keys.refused(T0 + DAY_MS, 0.05, 3)).toEqual({ keys: [], total: 0 })
   })
 
-  test('goes with a key that is removed, which has to be revoked first', async on => {
+  test('is removed with its key, which must be revoked first', async on => {
     const id = await on.add('one')
     await on.use(id, 2, T0)
     expect(await on.keys.remove(id)).toBe('not-revoked')
@@ -360,13 +360,13 @@ describe('keys of an export', () => {
     expect(await on.ownerOf('old 2')).toBe('aa')
   })
 
-  test('are not stored by a trial, nor when there are none', async on => {
+  test('are not stored by a dry run, or when there are none', async on => {
     expect(await on.keys.load(ALL, true)).toEqual([])
     expect(await on.keys.load([], false)).toEqual([])
     expect(await on.keys.dump()).toEqual([])
   })
 
-  test('are stored all or none: every one that cannot be is named with the reason', async on => {
+  test('are stored all or none, and each bad key is named with its reason', async on => {
     const id = await on.add('known')
     await on.keys.rotate(id, 'known now', T0 + DAY_MS, T0)
     const before = await on.keys.dump()
@@ -416,12 +416,12 @@ describe('plans', () => {
     ...{ clients: null, count: 999_999_999_999, downloads: 999_999_999_999, enabled: false },
   }
 
-  test('that are built in are there from the start, by name', async on => {
+  test('include the built-in plans from the start, by name', async on => {
     const byName = BUILT_IN_PLANS.toSorted((a, b) => (a.name < b.name ? -1 : 1))
     expect(await on.plans.list()).toEqual(byName)
   })
 
-  test('are made, and replaced as a whole', async on => {
+  test('are made, and replaced whole', async on => {
     await on.plans.set(BIG)
     expect(await on.plan('big')).toEqual(BIG)
     const small = {
@@ -437,14 +437,14 @@ describe('plans', () => {
     expect(await on.plan('bi')).toBeNull()
   })
 
-  test('that are switched off refuse their keys, and no others', async on => {
+  test('that are switched off refuse only their own keys', async on => {
     const [one, two] = [await on.add('one', { plan: 'classic' }), await on.add('two')]
     await on.plans.set({ ...builtIn('classic'), enabled: false })
     expect((await on.read(one)).isEnabled).toBeFalse()
     expect((await on.read(two)).isEnabled).toBeTrue()
   })
 
-  test('stay while a key is on them, also a revoked one', async on => {
+  test('cannot be removed while a key is on them, even a revoked one', async on => {
     await on.plans.set(BIG)
     const ids = [await on.add('one', { plan: 'big' }), await on.add('two', { plan: 'big' })]
     await on.keys.revoke(ids[0] ?? '', T0)
@@ -467,7 +467,7 @@ describe('two machines at once', () => {
     expect(await on.keys.list(T0)).toHaveLength(1)
   })
 
-  test('load the same file once, and none of it twice', async on => {
+  test('load the same file once, and no key twice', async on => {
     const keys = Array.from({ length: 300 }, (_, n) => stored(`k${n}`))
     const problems = await Promise.all(
       [on, on.open()].map(async each => (await each.keys.load(keys, false)).length),
@@ -488,7 +488,7 @@ describe('two machines at once', () => {
     expect(await on.plan('new')).toEqual(changed)
   })
 
-  test('set plans, rotate and revoke one after the other, each of them whole', async on => {
+  test('set plans, rotate and revoke one after the other, each atomically', async on => {
     const other = on.open()
     const id = await on.add('one')
     const plans = [1, 2, 3, 4].map(daily => ({ ...builtIn('standard'), daily, count: daily }))

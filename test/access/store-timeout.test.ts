@@ -6,7 +6,7 @@ const HOUR_MS = 3_600_000
 const LATE = new Error('the store took too long for a request')
 const never = (): Promise<never> => new Promise(() => {})
 
-test('what a request asks one after the other has the time that is left together', async () => {
+test('the queries of one request share one timeout', async () => {
   let elapsedMs = 5 * HOUR_MS
   const bound = { msMax: HOUR_MS, elapsedMs: () => elapsedMs, failure: () => LATE }
   const within = createStoreTimeout(bound)

@@ -144,7 +144,7 @@ describe('an admission', () => {
     }
   })
 
-  test('of a plan with the largest limits counts as every other, alone and in a batch', async its => {
+  test('counts with the largest limits too, alone and in a batch', async its => {
     const caller = regular({ ...burst(1_000, 86_400), daily: LIMIT_MAX })
     expect(await its.outcome(caller, T0)).toBe('ok')
     expect(await its.outcome(caller, T0)).toBe('ok')
@@ -170,7 +170,7 @@ describe('a reset', () => {
     ['day', { admissions: [T0, T0 + 1], requests: 0 }],
     ['all', { admissions: [], requests: 0 }],
   ] as const)
-    test(`of the ${part} gives back that part, on every server`, async its => {
+    test(`of the ${part} resets that part on every server`, async its => {
       for (const ms of [T0, T0 + 1]) await its.admitted(both, ms)
       await its.one.reset(K1, part, T0 + 1)
       expect(await its.read(K1, its.two)).toMatchObject(expected)
@@ -184,7 +184,7 @@ describe('a reset', () => {
     expect(await its.read(K1)).toMatchObject({ admissions: [T0], requests: 1 })
   })
 
-  test('forgets an instant that lies ahead, but not when the key was last seen', async its => {
+  test('removes admissions in the future, but keeps when the key was last seen', async its => {
     await its.usage.addKeys('k1', 'k2')
     await its.admitted(regular({}, 'k2'), T0)
     await its.admitted(both, T0 + 9 * DAY_MS)
@@ -198,7 +198,7 @@ describe('a reset', () => {
     expect((await its.days()).map(({ day }) => day)).toEqual([TODAY, TODAY + 9])
   })
 
-  test('of the day gives networks back, that of the window does not', async its => {
+  test('of the day resets networks, a reset of the window does not', async its => {
     await its.consume({ subnets: 1 }, T0, [1])
     await its.one.reset(K1, 'window', T0)
     expect(await its.networks(TODAY)).toBe(1)
@@ -209,7 +209,7 @@ describe('a reset', () => {
 })
 
 describe('networks', () => {
-  test('of a refused answer say which set is full, and when the answer fits', async its => {
+  test('say which set is full, and when a refused answer fits', async its => {
     const plan = { ...burst(1, 86_400), subnets: 3 }
     await its.admitted(regular(plan), T0)
     await its.consume({ subnets: 3, clients: 1 }, T0, [1, 2])
@@ -226,7 +226,7 @@ describe('networks', () => {
     expect(callers).toMatchObject({ set: 'callers', quota: 1, used: 1, added: 1, all: 1 })
   })
 
-  test('of a plan with the largest quotas are counted as every other', async its => {
+  test('are counted with the largest quotas too', async its => {
     const plan = { subnets: LIMIT_MAX, clients: LIMIT_MAX }
     expect((await its.consume(plan, T0, [1, 2]))?.kind).toBe('consumed')
     expect((await its.consume(plan, T0, [2, 3]))?.kind).toBe('consumed')
@@ -278,8 +278,8 @@ describe('usage', () => {
     })
 })
 
-describe('what is used up', () => {
-  test('of networks is kept for its day and two more, then removed', async its => {
+describe('old usage', () => {
+  test('of networks is kept for its day and two more days', async its => {
     for (const day of [0, 1, 2, 3]) {
       await its.admitted(FREE, T0 + day * DAY_MS)
       await its.consume({ subnets: 9 }, T0 + day * DAY_MS, [day])
@@ -290,7 +290,7 @@ describe('what is used up', () => {
     expect(kept).toEqual([0, 1, 1, 1])
   })
 
-  test('of many subjects is removed, and what still counts is not', async its => {
+  test('of many subjects is removed; usage that still counts is not', async its => {
     const callers = Array.from({ length: 5_000 }, (_, n) => regular(burst(1, 60), `k${n}`))
     const rules = (from: number) =>
       callers
@@ -309,7 +309,7 @@ describe('what is used up', () => {
 })
 
 describe('the use of a key', () => {
-  test('of a temporary key is counted once, that of demo for all addresses together', async its => {
+  test('is counted once for a temporary key, and together for all addresses of demo', async its => {
     await its.admit(temp('t1'), T0)
     await its.admit(DEMO, T0)
     await its.admit(DEMO, T0 + 1, its.one, '198.51.100.8')
@@ -320,7 +320,7 @@ describe('the use of a key', () => {
 })
 
 describe('records and refusals', () => {
-  test('are seen at once, and by all servers after a flush', async its => {
+  test('are visible at once, and on all servers after a flush', async its => {
     await its.usage.addKeys('k1')
     its.note(7, 0)
     its.note(0, 1)
@@ -332,7 +332,7 @@ describe('records and refusals', () => {
     }
   })
 
-  test('of a clock that is ahead do not touch a limit, and no usage is forgotten for them', async its => {
+  test('from a clock that is ahead change no limit and remove no usage', async its => {
     await its.usage.addKeys('k1')
     const once = regular({ daily: 1 })
     await its.admitted(once, T0)
@@ -342,7 +342,7 @@ describe('records and refusals', () => {
     expect(await its.outcome(once, T0 + MINUTE_MS)).toBe('daily')
   })
 
-  test('of a key that has the whole list all day are counted beyond 32 bits', async its => {
+  test('are counted beyond 32 bits', async its => {
     await its.usage.addKeys('k1')
     const many = 3_000_000_000
     for (const server of [its.one, its.two]) {
@@ -355,8 +355,8 @@ describe('records and refusals', () => {
   })
 })
 
-describe('days that are over', () => {
-  test('of demo addresses that are forgotten stay in the days of demo', async its => {
+describe('past days', () => {
+  test('of removed demo addresses stay in the days of demo', async its => {
     await its.admit(DEMO, T0)
     await its.admit(DEMO, T0 + 1, its.one, '198.51.100.8')
     await its.admit(regular({}, 'other'), T0 + 3 * HOUR_MS)
@@ -367,7 +367,7 @@ describe('days that are over', () => {
     expect(await its.days('demo')).toEqual([{ ...unusedDay(TODAY), requests: 3, hours }])
   })
 
-  test('of a key that was removed are not kept', async its => {
+  test('of a removed key are not kept', async its => {
     await its.admit(regular({}, 'gone'), T0)
     await its.admit(regular({}, 'other'), T0 + 3 * DAY_MS)
     await its.one.flush()
@@ -376,8 +376,8 @@ describe('days that are over', () => {
   })
 })
 
-describe('days long over', () => {
-  test(`are kept for ${HISTORY_DAYS} days, and no longer; last seen is kept`, async its => {
+describe('old days', () => {
+  test(`are removed after ${HISTORY_DAYS} days; last seen is kept`, async its => {
     await its.usage.addKeys('k1', 'k2', 'k3')
     await its.admit(regular({}, 'k2'), T0)
     for (let day = 0; day < HISTORY_DAYS + 3; day += 1) {

@@ -176,7 +176,7 @@ async function expectToComeAndGo(on: Watched, { make, mend, sentence, isExamined
   expect(await on.examined()).not.toContain(said[0] as string)
 }
 
-describe('appears in console, metrics and doctor, and goes again:', () => {
+describe('console, metrics and doctor show and clear', () => {
   test.each(CASES)('$reason', async each => {
     await expectToComeAndGo(watched((each.dir ?? dataDirectory)(), each.reason), each)
   })

@@ -44,16 +44,16 @@ const HOSTS: { [where: string]: { own: string[]; foreign: string[] } } = {
   },
 }
 
-describe.each(Object.entries(HOSTS))('listening on %s', (given, { own, foreign }) => {
+describe.each(Object.entries(HOSTS))('a listener on %s', (given, { own, foreign }) => {
   const where = readListen(given)
-  test.each(own)('Host %s is its own', host => expect(isOwnHost(host, where)).toBeTrue())
-  test.each(foreign)('Host “%s” is refused', host => expect(isOwnHost(host, where)).toBeFalse())
+  test.each(own)('accepts Host %s', host => expect(isOwnHost(host, where)).toBeTrue())
+  test.each(foreign)('refuses Host “%s”', host => expect(isOwnHost(host, where)).toBeFalse())
 })
 
 const OVERVIEW = '/console/overview'
 const PATHS = ['/', '/-/x.js', OVERVIEW, '/metrics', '/nothing'] as const
 
-describe('a request of another site', () => {
+describe('a request', () => {
   const service = startConsole(dataDirectory(), { metricsOpen: true })
   test.each<[what: string, headers: { [name: string]: string }]>([
     ['under a name that resolves here', { host: 'evil.example:8081' }],
@@ -66,7 +66,7 @@ describe('a request of another site', () => {
     ['marked cross-site', { 'sec-fetch-site': 'cross-site' }],
     ['marked same-site', { 'sec-fetch-site': 'same-site' }],
     ['marked in another way', { 'sec-fetch-site': 'anything' }],
-  ])('%s is refused everywhere, with the token too', async (_, headers) => {
+  ])('%s is refused everywhere, even with the token', async (_, headers) => {
     for (const path of PATHS) {
       const { status, text, headers: got } = await service.ask(path, { headers })
       const code = 'host' in headers ? 'HOST_REFUSED' : 'ORIGIN_REFUSED'
@@ -76,18 +76,18 @@ describe('a request of another site', () => {
   })
 
   test.each([
-    ['curl, which sends neither', {}],
-    ['its own page', { origin: 'http://127.0.0.1:8081', 'sec-fetch-site': 'same-origin' }],
-    ['a browser in whose bar it was typed', { 'sec-fetch-site': 'none' }],
+    ['from curl, without Origin and Sec-Fetch-Site,', {}],
+    ['from its own page', { origin: 'http://127.0.0.1:8081', 'sec-fetch-site': 'same-origin' }],
+    ['typed into a browser', { 'sec-fetch-site': 'none' }],
     [
-      'its own page under another name',
+      'from its own page under another name',
       { host: 'localhost:8081', origin: 'http://localhost:8081' },
     ],
   ])('%s is answered', async (_, headers) => {
     expect((await service.ask(OVERVIEW, { headers })).status).toBe(200)
   })
 
-  test('a preflight gets no permission', async () => {
+  test('gets no permission by a preflight', async () => {
     const headers = { origin: 'https://evil.example', 'access-control-request-method': 'POST' }
     for (const path of PATHS) {
       const { status, headers: got } = await service.askBare(path, { method: 'OPTIONS', headers })
@@ -105,7 +105,7 @@ describe('the token', () => {
   const codeOf = async (authorization: string): Promise<string> =>
     JSON.parse((await withToken(authorization)).text).code
 
-  test('is needed everywhere but for the console’s own files', async () => {
+  test('is required everywhere except for the console’s own files', async () => {
     for (const path of [...PATHS.slice(1), '/console/keys', '/console/log', '/console/import']) {
       const { status, text, headers } = await service.askBare(path)
       expect([path, status, JSON.parse(text).code]).toEqual([path, 401, 'TOKEN_MISSING'])
@@ -115,11 +115,11 @@ describe('the token', () => {
   })
 
   test.each(['', 'Basic eDp5', 'Bearer', 'Bearer ', 'Token abc', 'Bearer a b'])(
-    '“%s” is none',
+    'is missing in “%s”',
     async authorization => expect(await codeOf(authorization)).toBe('TOKEN_MISSING'),
   )
 
-  test('that is wrong, or longer or shorter, is invalid', async () => {
+  test('is invalid when it is wrong, longer or shorter', async () => {
     const { token } = service
     const wrong = ['x', token.slice(1), `${token}x`, token.toLowerCase(), 'x'.repeat(10_000)]
     for (const other of wrong) expect(await codeOf(`Bearer ${other}`)).toBe('TOKEN_INVALID')
@@ -150,7 +150,7 @@ test('a token that was replaced stops working at once, without a restart', async
   expect((await service.askBare(OVERVIEW, { headers })).status).toBe(200)
 })
 
-test('without a token in its file every token is refused, and the sentence says how to make one', async () => {
+test('with an empty token file every token is refused, and the message says how to make one', async () => {
   const dir = dataDirectory()
   const service = startConsole(dir)
   rmSync(`${dir}/admin-token`)
@@ -183,7 +183,7 @@ describe('a write', () => {
     'text/plain',
     'Text/Plain;charset=UTF-8',
   ]
-  test.each(WRITES)('%s %s of a type that forms have is refused', async (method, path) => {
+  test.each(WRITES)('is refused with a content type of forms: %s %s', async (method, path) => {
     const notJson = path === '/console/import' ? [] : ['application/octet-stream', '']
     for (const type of [...FORMS, ...notJson]) {
       const asking = { method, body: '{}', headers: { 'content-type': type } }
@@ -192,7 +192,7 @@ describe('a write', () => {
     }
   })
 
-  test('with another method says which there are', async () => {
+  test('with another method names the allowed methods', async () => {
     const { status, headers } = await service.ask('/console/keys', { method: 'DELETE' })
     expect([status, headers.get('allow')]).toEqual([405, 'GET, POST'])
     expect(await service.short('/metrics', { method: 'POST', json: {} })).toBe(
@@ -204,7 +204,7 @@ describe('a write', () => {
 describe('every answer', () => {
   const service = startConsole(dataDirectory())
   const ANSWERS = ['/', OVERVIEW, '/console/keys', '/metrics', '/nothing', '/console/keys/%zz']
-  test.each(ANSWERS)('of %s has the security fields of a page and sets no cookie', async path => {
+  test.each(ANSWERS)('of %s has security headers and sets no cookie', async path => {
     const { headers } = await service.ask(path)
     expect(headers.get('content-security-policy')).toStartWith("default-src 'none'; ")
     expect(headers.get('content-security-policy')).not.toContain('unsafe')
@@ -216,12 +216,12 @@ describe('every answer', () => {
     expect(headers.get('set-cookie')).toBeNull()
   })
 
-  test('to a path with NUL is that nothing is there: PostgreSQL has no text with it', async () => {
+  test('to a path with NUL is 404, because PostgreSQL cannot store NUL', async () => {
     const { text } = await service.ask('/console/keys/a%00b')
     expect(JSON.parse(text)).toMatchObject({ code: 'NOT_FOUND', message: 'nothing is served here' })
   })
 
-  test('that refuses has the body of spec 2.3', async () => {
+  test('that refuses has the error body of the API', async () => {
     const { text } = await service.ask('/nothing')
     const { timestamp, ...rest } = JSON.parse(text)
     expect(rest).toEqual({ status: 'error', code: 'NOT_FOUND', message: 'nothing is served here' })

@@ -52,7 +52,7 @@ const SECRET = 'https://user:SECRET@example.com/list?token=SECRET'
 const SHOWN = 'https://***@example.com/list?token=***'
 const OPTIONS = { format: '', type: '', 'ping-unit': '', map: '', headers: '' }
 
-test('a file of feeds that cannot be used is no failure of the program: stderr has a sentence', async () => {
+test('a feeds file that cannot be used is a 503 with a message on stderr', async () => {
   const { ask, dir, said } = await start()
   rmSync(join(dir, FEEDS_FILE), { force: true })
   mkdirSync(join(dir, FEEDS_FILE))
@@ -65,7 +65,7 @@ test('a file of feeds that cannot be used is no failure of the program: stderr h
 })
 
 describe('a feed of the feeds file', () => {
-  test('is added, and shown without its secrets, which are in the file alone', async () => {
+  test('is added, and shown without its secrets, which only the file has', async () => {
     const { ask, feeds, listed, text, file } = await start()
     const json = { source: SECRET, type: 'socks5', every: '5m', map: 'IP Address=ip' }
     const answer = await ask('/console/feeds', post(json))
@@ -87,7 +87,7 @@ describe('a feed of the feeds file', () => {
     expect(feeds.current().at(-1)).toMatchObject({ source: SECRET, type: 'socks5' })
   })
 
-  test('is changed, keeping its source, and paused, which leaves it no next try', async () => {
+  test('is changed and paused, keeps its source, and then has no next try', async () => {
     const { value, idOf, text } = await start()
     const path = `/console/feeds/${await idOf('/file')}`
     expect(await value(path, put({ type: 'socks4' }))).toMatchObject({
@@ -117,7 +117,7 @@ describe('a feed of the feeds file', () => {
     )
   })
 
-  test('with a mistake leaves all as they were, is shown, and must be corrected first', async () => {
+  test('with a mistake is shown, and blocks changes until it is corrected', async () => {
     const { value, refusal, file } = await start()
     writeFileSync(file, '/one\n/three evry=1h\n')
     const { feeds, problem } = await value('/console/feeds')
@@ -142,7 +142,7 @@ test('a feed that brought nothing new for over ten minutes is stale', async () =
 })
 
 describe('fetch now', () => {
-  test('is for feeds of the file and of --feed, and not for one that is being fetched', async () => {
+  test('works for feeds of the file and of --feed, unless one is being fetched', async () => {
     const { ask, idOf, fetched, refusal } = await start()
     for (const source of ['/option', '/file']) {
       const { status } = await ask(`/console/feeds/${await idOf(source)}/fetch`, post({}))
@@ -154,7 +154,7 @@ describe('fetch now', () => {
     )
     expect(await refusal('/nothing/fetch', post({}))).toBe('404 there is no such feed here')
   })
-  test('is not for one that the checker fetches', async () => {
+  test('refuses a feed that the checker fetches', async () => {
     const { add, fetched, refusal } = await start()
     const id = await add({ source: '/raw', check: true })
     expect(await refusal(`/${id}/fetch`, post({}))).toStartWith('409 this feed is marked check')
@@ -162,7 +162,7 @@ describe('fetch now', () => {
   })
 })
 
-test('a feed keeps its header file, and the console gives it no other', async () => {
+test('a feed keeps its header file, which the console cannot change', async () => {
   const { value, refusal, listed, file } = await start()
   writeFileSync(file, 'http://h/a headers=/etc/mine\n')
   const { id } = (await listed()).at(-1)
@@ -173,7 +173,7 @@ test('a feed keeps its header file, and the console gives it no other', async ()
   expect(paused).toMatchObject({ options: { headers: '/etc/mine', paused: true } })
 })
 
-describe('is refused:', () => {
+describe('the console refuses', () => {
   const shared = start()
 
   test.each([
@@ -198,7 +198,7 @@ describe('is refused:', () => {
     expect(await listed()).toHaveLength(2)
   })
 
-  test('changing or removing a feed of --feed', async () => {
+  test('to change or remove a feed of --feed', async () => {
     const { refusal, idOf } = await shared
     const option = await idOf('/option')
     const elsewhere = '409 this feed is set up by --feed; change it there'

@@ -66,7 +66,7 @@ describe('an import', () => {
     expect(silent).toMatchObject({ kind: 'done', added: 1, messages: [] })
   })
 
-  test('that would shrink the list is refused with the sentence of the command, and may be meant', async () => {
+  test('that would shrink the list is refused as by the command, unless it is confirmed', async () => {
     const service = create()
     await service.send('type=http&replace=1&allow_shrink=1', rows(120))
     expect(await service.send('name=b.txt&type=http&replace=1', rows(10))).toEqual({
@@ -84,7 +84,7 @@ describe('an import', () => {
   test.each([
     ['of nothing known', '\0\0\0\0', /^x\.json: is not text/],
     ['without a usable row', '1.2.3.4:0\n1.2.3.4:0\n', /^x\.json: no row is usable/],
-  ])('that is %s leaves the list as it was, and says why', async (_, body, message) => {
+  ])('that is %s leaves the list unchanged, and says why', async (_, body, message) => {
     const service = create()
     const before = (await service.value('/console/overview')).list
     const last = await service.send('name=x.json&type=http', body)
@@ -94,7 +94,7 @@ describe('an import', () => {
   })
 })
 
-describe('an import that is refused', () => {
+describe('an import request', () => {
   const BAD = [
     ['type=ftp', 'type must be http or https or socks4 or socks5'],
     ['replace=maybe', 'replace must be 1 or 0'],
@@ -163,7 +163,7 @@ const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
   )
 
 describe('an upload', () => {
-  test('is whole before its import begins, in a file without a name', async () => {
+  test('is complete before its import begins, in an unnamed file', async () => {
     const { send, given, dir } = createByHand()
     const { promise, resolve } = Promise.withResolvers<void>()
     const body = new ReadableStream<Uint8Array>({
@@ -185,7 +185,7 @@ describe('an upload', () => {
     expect(await new Response(lines).text()).toBe('{"kind":"done","read":1,"messages":[]}\n')
   })
 
-  test('that is larger than allowed is refused, announced or not, and nothing runs', async () => {
+  test('over the size limit is refused, with or without a length, and imports nothing', async () => {
     const { send, given, dir } = createByHand(10)
     const headers = { 'content-length': '11' }
     expect(await codeOf(send('x', { headers }))).toBe('BODY_TOO_LARGE')
@@ -197,7 +197,7 @@ describe('an upload', () => {
     expect(readdirSync(dir)).toEqual([])
   })
 
-  test('that is cut off runs nothing', async () => {
+  test('that is cut off imports nothing', async () => {
     const { send, given } = createByHand()
     const broken = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -213,7 +213,7 @@ describe('an upload', () => {
 })
 
 describe('a running import', () => {
-  test('whose client leaves ends its import', async () => {
+  test('ends when its client disconnects', async () => {
     const { send, given } = createByHand()
     const controller = new AbortController()
     await send('x', { signal: controller.signal })
@@ -224,7 +224,7 @@ describe('a running import', () => {
     expect(given[1]?.isKilled()).toBeTrue()
   })
 
-  test('that is one too many is refused until another has ended; a refused one takes no place', async () => {
+  test('counts towards a limit until it ends; a refused import does not count', async () => {
     const { send, given } = createByHand(10)
     const tooLarge = () => send(chunks('12345678901'))
     for (let n = 0; n < IMPORTS_MAX; n += 1) {
@@ -237,7 +237,7 @@ describe('a running import', () => {
     expect(await codeOf(send('x'))).toBe('done')
   })
 
-  test('that crashes, or that the server ends, says only that no part of it is in the list', async () => {
+  test('that crashes or is ended by the server says that the list has all rows or none', async () => {
     const { send, given, close } = createByHand()
     const [crashed, ended] = [await send('x'), await send('x')]
     given[0]?.end({ isDone: false, stdout: '', stderr: 'panic\n    at /srv/secret.ts:1\n' })
@@ -250,7 +250,7 @@ describe('a running import', () => {
   })
 })
 
-test('the progress of an import is in its lines, once a second', async () => {
+test('an import reports its progress once a second', async () => {
   const { send, given } = createByHand()
   const reader = (await send('x')).getReader()
   const { value } = await reader.read()

@@ -78,7 +78,7 @@ describe('the list of keys', () => {
     ['with a word in another alphabet', 'search=ёл', 'd'],
     ['by state, in words', 'search=revoked', 'c'],
     ['with signs that a pattern would take for others', 'search=%25', ''],
-    ['with nothing that matches', 'search=nobody', ''],
+    ['without a match', 'search=nobody', ''],
   ] as const
 
   test('is sorted and searched', async registry => {
@@ -94,7 +94,7 @@ describe('the list of keys', () => {
     }
   })
 
-  test('has pages, the same keys once each, whatever it is sorted by', async registry => {
+  test('has each key on one page, in any order', async registry => {
     const many = Array.from({ length: 1203 }, (_, n) => stored(`k${n}`, { label: `L${n % 7}` }))
     await registry.keys.load(many, false)
     for (const query of ['sort=label', 'sort=today&order=asc', 'sort=label&search=k1']) {

@@ -33,7 +33,7 @@ const isServed = async (key: string): Promise<boolean> =>
   (await service.api(`/api?key=${key}&time=999999`)).startsWith('200')
 
 describe('a key', () => {
-  test('is made, listed, used, and revoked, and the server sees each at once', async () => {
+  test('is made, listed, used and revoked, and the server sees each change at once', async () => {
     const { id, key } = await made(service, {
       kind: 'regular',
       label: 'first',
@@ -76,7 +76,7 @@ describe('a key', () => {
     expect(await service.short(`/console/keys/${id}`)).toBe('404 NOT_FOUND')
   })
 
-  test('of another process is seen, and one made here is seen by others', async () => {
+  test('of another process is visible here, and other processes see a key made here', async () => {
     const dir = dataDirectory()
     const on = startConsole(dir)
     const { id } = await made(on)
@@ -122,7 +122,7 @@ describe('a key', () => {
     expect([await isServed(key), await isServed(last.key)]).toEqual([false, true])
   })
 
-  test('shows its secret once: no other answer, line or sentence has it', async () => {
+  test('shows its secret once: no other answer, log line or message has it', async () => {
     const { id, key } = await made(service)
     const rotated = await service.value(`/console/keys/${id}/rotate`, post({}))
     await service.api(`/api?key=${key}`)
@@ -148,8 +148,8 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] 
   [{ kind: 'regular', expires: '2020-01-01' }, /^expires must lie in the future/],
 ]
 
-describe('a key that is refused', () => {
-  test('says why, in the sentences of the command line', async () => {
+describe('a refused key', () => {
+  test('gets the messages of the command line', async () => {
     const { id } = await made(service)
     expect(await messageOf(`/console/keys/${id}`, DELETE)).toBe(`409 key ${id} is not revoked`)
     for (const action of ['/rotate', '/revoke', '/reset', '']) {
@@ -158,7 +158,7 @@ describe('a key that is refused', () => {
     }
   })
 
-  test.each(BAD_KEYS)('is not made of %p', async (json, message) => {
+  test.each(BAD_KEYS)('is not made from %p', async (json, message) => {
     const before = await service.value('/console/keys')
     const said = await messageOf('/console/keys', post(json))
     expect(said).toStartWith('400 ')
@@ -166,7 +166,7 @@ describe('a key that is refused', () => {
     expect(await service.value('/console/keys')).toEqual(before)
   })
 
-  test('is made by no body that is not JSON, or too long', async () => {
+  test('is not made from a body that is too long or not JSON', async () => {
     const headers = { 'content-type': 'application/json' }
     const send = (body: string) => service.short('/console/keys', { method: 'POST', body, headers })
     for (const body of ['', '{', '{"kind":"regular"}x', 'null', '\ud800']) {
@@ -203,7 +203,7 @@ describe('a plan', () => {
     expect(await service.short(GOLD, DELETE)).toBe('200 {}')
   })
 
-  test('that changes applies to its keys at once', async () => {
+  test('applies to its keys at once when it changes', async () => {
     await service.ask('/console/plans/own', put({}))
     const { key } = await made(service, { kind: 'regular', plan: 'own' })
     expect(await isServed(key)).toBeTrue()
@@ -213,7 +213,7 @@ describe('a plan', () => {
     expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
   })
 
-  test('counts its keys, and stays while it has some, or is built in', async () => {
+  test('counts its keys, and cannot be removed while it has some or is built in', async () => {
     await service.ask(GOLD, put({}))
     await made(service, { kind: 'regular', plan: 'gold' })
     const { keys = 0 } = (await plans()).find(({ name }) => name === 'temp') ?? {}
@@ -238,7 +238,7 @@ describe('a plan with bad limits', () => {
     ['Gold', {}, /^400 the name must be a name of lower-case letters/],
     ['demo', { subnets: '5' }, '400 plan demo counts no networks: it has no subnets and clients'],
   ] as const
-  test.each(BAD)('%s is not set to %p', async (name, json, message) => {
+  test.each(BAD)('is refused: %s = %p', async (name, json, message) => {
     const before = await service.value('/console/plans')
     expect(await messageOf(`/console/plans/${name}`, put(json))).toMatch(message)
     expect(await service.value('/console/plans')).toEqual(before)
@@ -273,8 +273,8 @@ describe('the overview', () => {
   })
 })
 
-describe('the overview in bad times and good', () => {
-  test('shows the error of the store while the list cannot be read', async () => {
+describe('the overview of a failing store', () => {
+  test('shows its error while the list cannot be read', async () => {
     const service = create()
     service.list.close()
     const { ready, problem } = await service.value('/console/state')
@@ -285,7 +285,7 @@ describe('the overview in bad times and good', () => {
   })
 })
 
-test('metrics need the token, unless they are open, and then nothing else is', async () => {
+test('metrics need the token unless they are public; everything else always does', async () => {
   expect((await service.askBare('/metrics')).status).toBe(401)
   const { status, text, headers } = await service.ask('/metrics')
   expect(status).toBe(200)

@@ -28,7 +28,7 @@ describe('the live log', () => {
     expect(LAST_LINES).toBe(2000)
   })
 
-  test('has fewer lines when they are long, within its bytes', () => {
+  test('keeps fewer lines when they are long, within a limit of bytes', () => {
     const { log, after } = create()
     const long = `http://a/api?city=${'x'.repeat(LAST_BYTES / 10)}`
     for (let i = 0; i < 40; i += 1) log.line(String(i), { url: long })
@@ -40,7 +40,7 @@ describe('the live log', () => {
     expect(after()).toEqual({ lines: [], next: 'abc-42' })
   })
 
-  test('has each line after a place once', () => {
+  test('returns each line after a position once', () => {
     const { log, after, written } = create()
     log.line('one')
     const { next } = after()
@@ -53,18 +53,18 @@ describe('the live log', () => {
     expect(after(next)).toMatchObject({ lines: { length: LAST_LINES } })
   })
 
-  test('begins again after a place of an earlier process', () => {
+  test('starts over after a position of an earlier process', () => {
     const { log, after } = create()
     log.line('one')
     expect(after('old-99')).toEqual({ lines: ['one'], next: 'abc-1' })
     expect(after('abc-99')).toEqual({ lines: [], next: 'abc-1' })
   })
 
-  test.each(['abc', '-1', 'abc-1-2', 'abc-x'])('refuses %p, which is no place', place => {
+  test.each(['abc', '-1', 'abc-1-2', 'abc-x'])('refuses the invalid position %p', place => {
     expect(() => create().after(place)).toThrow('after must be the next of an answer')
   })
 
-  test('has lines of a silent log too, which writes none', () => {
+  test('has lines even when the access log is off', () => {
     const { log, after, written } = create(false)
     expect(log.hasLines).toBeTrue()
     log.line('one')

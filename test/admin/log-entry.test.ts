@@ -20,7 +20,7 @@ describe('the filters of a URL', () => {
     ['city=%ff&nonsense=1&count=3', 'count=3'],
     ['ip=192.0.2.1:80', 'ip=192.0.2.1:80'],
     ['key=demo&city=demopolis', 'city=demopolis'],
-  ])('%p are %p', (query, expected) => {
+  ])('in %p are %p', (query, expected) => {
     expect(filtersOf(`http://127.0.0.1/api?${query}`)).toBe(expected)
   })
   test.each([

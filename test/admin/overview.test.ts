@@ -44,7 +44,7 @@ function create() {
 }
 
 describe('a minute', () => {
-  test('is sampled once it is over, unless the server started in it', async () => {
+  test('is sampled when it is over, unless the server started in it', async () => {
     const { samples, pass } = create()
     await pass(119, 3)
     expect(samples).toEqual([])
@@ -69,7 +69,7 @@ const sampleAt = (minute: number, ok = 60, fast = 0, slow = 0): Sample => ({
   durations: trafficOf().durations.map((_, i) => (i === 0 ? fast : i === 8 ? slow : 0)),
 })
 
-test('the history keeps the last 1,440 minutes, however the clock jumps', () => {
+test('the history keeps the last 1,440 minutes, even when the clock jumps', () => {
   const jumps = fc.array(fc.integer({ min: -3000, max: 3000 }), { maxLength: 40 })
   fc.assert(
     fc.property(jumps, all => {
@@ -102,7 +102,7 @@ describe('a range', () => {
   test.each([
     ['1h', 60, 60],
     ['24h', 288, 300],
-  ] as const)('of %s has at most %d points, one each %d s', (range, points, seconds) => {
+  ] as const)('of %s has at most %d points, one every %d s', (range, points, seconds) => {
     const step = seconds / 60
     const samples = Array.from({ length: MINUTES }, (_, n) => sampleAt(END - n))
     const { at, every_seconds, ok, rows } = pointsOf(samples, range, END)
