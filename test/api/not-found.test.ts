@@ -59,20 +59,20 @@ const CASES: readonly (readonly [query: string, why: string])[] = [
   ['country=fr&port=80', ''],
 ]
 
-describe('a 404 says why', () => {
+describe('a 404', () => {
   const why = whyOf(listOf(ROWS))
-  test.each(CASES)('%s → %s', (query, expected) => {
+  test.each(CASES)('for %s says “%s”', (query, expected) => {
     expect(why(query)).toBe(expected)
   })
 
-  test('of an empty list', () => {
+  test('explains an empty list', () => {
     const whyEmpty = whyOf(listOf([]))
     for (const query of ['', 'port=1', 'time=5']) {
       expect(whyEmpty(query)).toBe(': the list is empty')
     }
   })
 
-  test('of demo, unless it says works itself or there is another reason', () => {
+  test('explains works=90 of demo, unless works is given or there is another reason', () => {
     const demo = (text: string): Query => queryOf(text, entitlementsOf(DEMO))
     const set = '; without works, the demo key gets works=90'
     expect(why(demo('type=http'))).toBe(set)
@@ -83,7 +83,7 @@ describe('a 404 says why', () => {
   })
 })
 
-test('the reason is the one of now: the age, and the list', async () => {
+test('the reason follows the clock and the list', async () => {
   const list = listOf(ROWS)
   const why = whyOf(list)
   expect(why('time=5&works=1', 1)).toMatch('is 31 s old')

@@ -24,7 +24,7 @@ const OPTIONS: DocumentOptions = {
 }
 const DOCUMENT = createDocument(OPTIONS)
 const VARIANTS: readonly (readonly [what: string, options: Partial<DocumentOptions>])[] = [
-  ['as it is by default', {}],
+  ['with default options', {}],
   ['in Russian', { lang: 'ru' }],
   ['with --errors text', { errors: 'text' }],
   ['with --public-stats totals', { stats: 'totals' }],
@@ -41,7 +41,7 @@ const copyOf = (options: Partial<DocumentOptions>) =>
   structuredClone(createDocument({ ...OPTIONS, ...options }))
 
 describe.each(VARIANTS)('the document %s', (_, options) => {
-  test('is valid, and nothing of it is undefined', async () => {
+  test('is valid, and no member is undefined', async () => {
     const result = await validate(copyOf(options) as never) // its types lack 3.1's arrays of types
     expect(result).toMatchObject({ valid: true, warnings: [] })
     const document = createDocument({ ...OPTIONS, ...options })
@@ -66,8 +66,8 @@ describe.each(VARIANTS)('the document %s', (_, options) => {
   })
 })
 
-describe('completeness', () => {
-  test('every parameter, in the order of the table, with a text and an example', () => {
+describe('the document', () => {
+  test('has every parameter, in the order of the table, with a description and an example', () => {
     expect(PARAMETERS_OF_API.map(({ name }) => name)).toEqual(
       describeParameters(PROVIDER).map(({ name }) => name),
     )
@@ -76,7 +76,7 @@ describe('completeness', () => {
     }
   })
 
-  test.each(['the service', 'acme mail'])('every member of a record, with service %s', provider => {
+  test.each(['the service', 'acme mail'])('has each member of a record, with %s', provider => {
     const { Proxy: record } = createDocument({ ...OPTIONS, provider }).components.schemas
     expect(Object.keys(record?.properties ?? {})).toEqual(memberNames(provider))
     for (const { description } of Object.values(record?.properties ?? {})) {
@@ -84,7 +84,7 @@ describe('completeness', () => {
     }
   })
 
-  test('every error code, with its status, when it is sent, and where', () => {
+  test('has every error code, with its status, meaning and routes', () => {
     const { ErrorCode: code } = DOCUMENT.components.schemas
     expect(code?.enum).toEqual(Object.keys(STATUS))
     const { responses } = get('/api')
@@ -94,7 +94,7 @@ describe('completeness', () => {
     }
   })
 
-  test('/stats is there unless it is off; as totals it has neither facets nor filters', () => {
+  test('has /stats unless it is off; totals have neither facets nor filters', () => {
     const statsOf = (stats: DocumentOptions['stats']) => createDocument({ ...OPTIONS, stats })
     const members = (stats: DocumentOptions['stats']) =>
       Object.keys(statsOf(stats).components.schemas.Stats?.properties ?? {})
@@ -109,7 +109,7 @@ describe('completeness', () => {
     expect(statsOf('off').components.schemas).not.toHaveProperty('Stats')
   })
 
-  test('a key is declared in the header only', () => {
+  test('declares a key in the header only', () => {
     expect(DOCUMENT.components.securitySchemes).toEqual({
       bearer: { type: 'http', scheme: 'bearer' },
     })
@@ -118,7 +118,7 @@ describe('completeness', () => {
     expect(needy.map(([path]) => path)).toEqual(['/api', '/key'])
   })
 
-  test('with --errors text, error bodies are text', () => {
+  test('has text error bodies with --errors text', () => {
     const { paths } = createDocument({ ...OPTIONS, errors: 'text' })
     for (const [status, { content }] of Object.entries(paths['/api']?.get.responses ?? {})) {
       if (Number(status) >= 400) expect(Object.keys(content ?? {})).toEqual(['text/plain'])
@@ -146,7 +146,7 @@ const needsSplitIp = (text: string): boolean => /^port(?:,port)*$/.test(text)
 
 describe('the schema of a parameter', () => {
   test.each(PARAMETERS_OF_API.map(parameter => [parameter.name, parameter] as const))(
-    '%s: every value that it allows is accepted',
+    'allows only accepted values: %s',
     (name, parameter) => {
       fc.assert(
         fc.property(valueOf(parameter.schema), value => {
@@ -180,7 +180,7 @@ describe('the schema of a parameter', () => {
   }
 
   test.each(PARAMETERS_OF_API.map(parameter => [parameter.name, parameter] as const))(
-    '%s: every value that is refused lies outside of it',
+    'excludes every refused value: %s',
     (name, parameter) => {
       let refused = 0
       fc.assert(
@@ -198,7 +198,7 @@ describe('the schema of a parameter', () => {
     },
   )
 
-  test('a default is the same as leaving the parameter out', () => {
+  test('has a default that equals leaving the parameter out', () => {
     for (const parameter of PARAMETERS_OF_API) {
       const { name, schema } = parameter
       if (schema.default === undefined || name === 'sort') continue

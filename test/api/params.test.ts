@@ -1,6 +1,6 @@
 /**
  * The one table of refused queries, with the message of each refusal (spec 4.1, contract A3, A4).
- * `query.test.ts` holds that good parameters are read as they were meant.
+ * `query.test.ts` tests that good parameters mean the same in every spelling.
  */
 import { describe, expect, test } from 'bun:test'
 import { createParamsParser, describeParameters } from '../../src/api/query.ts'
@@ -21,7 +21,7 @@ function parse(text: string, provider = PROVIDER) {
 }
 
 describe('the parameters', () => {
-  test('stand in the order of spec 4.1, with sort', () => {
+  test('are in the specified order', () => {
     const names = 'type anon ping speed time works country country_mode cm city port ip service'
     const rest = 'sort count lang get type_prefix fields split_ip format wrap pretty'
     const specified = [...names.split(' '), ...rest.split(' ')]
@@ -38,7 +38,7 @@ describe('the parameters', () => {
   })
 
   const single = describeParameters(PROVIDER).filter(({ list }) => !list)
-  test.each(single)('take $name only once, which is no list', ({ name, forms, example }) => {
+  test.each(single)('take $name, which is no list, only once', ({ name, forms, example }) => {
     const get = name === 'get' ? '' : `get=${forms[0]}&`
     const query = `${get}${name}=${example}&type=http&${name}=`
     expect(refusal(() => parse(query + example)).message).toBe(`${name} may be given only once`)
@@ -225,7 +225,7 @@ test.each([
   },
 )
 
-test('cities that differ in й and и are two', () => {
+test('й and и make two different cities', () => {
   expect(parse('city=Йорк,Иорк').filter.cities).toHaveLength(2)
 })
 
@@ -236,14 +236,14 @@ describe('the service of the provider', () => {
     ['my shop', 'My+Shop'],
     ['mail.example-1', 'mail.example-1'],
     ['яндекс', 'ЯНДЕКС'],
-  ])('when it is called %j is asked for as %s', (name, text) => {
+  ])('called %j is requested as %s', (name, text) => {
     expect(parse(`service=smtp,${text}`, name).filter.services).toEqual(['smtp', 'provider'])
     expect(parse(`get=json&fields=ip,${text}`, name).output.fields).toEqual(['ip', name])
     const { message } = refusal(() => parse('service=the+service', name))
     expect(message).toBe(`service ${BAD_VALUES.find(([each]) => each === 'service')?.[1]}${name}`)
   })
 
-  test('may have a dot, which is no wildcard', () => {
+  test('may have a dot, which is not a wildcard', () => {
     expect(() => parse('service=a.b.c', 'a.b.c')).not.toThrow()
     for (const other of ['axb.c', 'a.bxc', 'axbxc']) {
       expect(refusal(() => parse(`service=${other}`, 'a.b.c')).code).toBe('INVALID_PARAMETER')

@@ -1,6 +1,6 @@
 /**
- * The query of a request: parameters are read as meant, spelled in any way that the contract
- * allows, and the memory of the reader changes nothing.
+ * The query of a request: parameters mean the same in every spelling that the contract
+ * allows, and the cache of the reader changes no result.
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
@@ -195,10 +195,10 @@ function createRequestReader() {
   }
 }
 
-describe('parameters, however they are spelled', () => {
+describe('parameters', () => {
   const options = { numRuns: 250 }
 
-  test('are read as they were meant', () => {
+  test('mean the same in every spelling', () => {
     const read = createRequestReader()
     fc.assert(
       fc.property(anyMeaning.filter(isConsistent), fc.nat(), (meaning, seed) => {
@@ -211,7 +211,7 @@ describe('parameters, however they are spelled', () => {
     )
   })
 
-  test('are bounded by the kind of key (spec 8)', () => {
+  test('are limited by the kind of key', () => {
     const read = createRequestReader()
     const bounded = (most: number, count: number | null) => Math.min(count ?? most, most)
     fc.assert(
@@ -231,7 +231,7 @@ describe('parameters, however they are spelled', () => {
 
 const parse = createParamsParser(PROVIDER)
 
-test('any query string is refused by an ApiError, or its filter, described, asks for the same', () => {
+test('any query string is refused by an ApiError, or its described filter reads the same', () => {
   const read = (text: string): Filter => parse(splitQueryString(text)).filter
   const meant = fc.tuple(anyMeaning, fc.nat()).map(([all, seed]) => spelled(all, chanceOf(seed)))
   let accepted = 0
@@ -292,8 +292,8 @@ const anyHeader = fc.constantFrom(null, null, null, 'Bearer K', 'Bearer pl_Secre
 const OTHER: Entitlements = { countMax: 50, worksDefault: 90, addressBits: 32, streamsMax: 1 }
 const ENTITLEMENTS = [DEMO, TEMP, UNBOUND, OTHER] as const
 
-describe('a reader that remembers', () => {
-  test('reads every request as one that does not', () => {
+describe('a caching reader', () => {
+  test('reads every request like one without a cache', () => {
     const anyRequest = fc.tuple(fc.oneof(anyUrl, fc.constant('/api')), anyHeader)
     const read = createRequestReader()
     let accepted = 0
@@ -318,8 +318,8 @@ describe('a reader that remembers', () => {
   })
 })
 
-describe('the memory of the reader', () => {
-  test('parses a repeated query string once, whatever the key', () => {
+describe('the cache of the reader', () => {
+  test('parses a repeated query string once for all keys', () => {
     const read = createRequestReader()
     const queryOf = (url: string, entitlements = UNBOUND): Query =>
       read(url, null, entitlements).query
@@ -336,7 +336,7 @@ describe('the memory of the reader', () => {
     expect(queryOf('/api?key=K&type=http&works=90', DEMO)).toBe(demo)
   })
 
-  test('keeps no long query string: strangers could fill the memory', () => {
+  test('stores no long query string, because clients could fill it', () => {
     const read = createQueryReader(PROVIDER)
     const ask = (length: number): Query =>
       read(`city=${'x'.repeat(150)},${'y'.repeat(length - 150)}`, 'K', UNBOUND)

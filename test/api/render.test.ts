@@ -161,7 +161,7 @@ describe('golden', () => {
 describe('CSV', () => {
   const csv = (options: Options = {}): string =>
     renderJson({ ...options, output: { ...options.output, kind: 'csv' } })
-  test('quotes what needs it, and nothing else', () => {
+  test('quotes only cells that need it', () => {
     const cities = ['a "b" c', 'a, b', 'a\nb', 'a\rb', "l'Aquila", 'São Tomé']
     const written = cities.map(city =>
       csv({ proxies: [{ ...berlin, city }], output: { fields: ['city'] } }).slice(6, -2),
@@ -169,7 +169,7 @@ describe('CSV', () => {
     const quoted = ['"a ""b"" c"', '"a, b"', '"a\nb"', '"a\rb"']
     expect(written).toEqual([...quoted, "l'Aquila", 'São Tomé'])
   })
-  test('a record of one empty field is no empty line', () => {
+  test('has no empty line for a record of one empty field', () => {
     const text = csv({ proxies: [unknown, berlin], output: { fields: ['city'] } })
     expect(text).toBe('city\r\n""\r\nБерлин\r\n')
   })
@@ -199,7 +199,7 @@ const FILTERS: readonly (readonly [Partial<Filter>, expected: Json])[] = [
 ]
 
 /** A golden file has them all. */
-test.each(FILTERS)('the filters %j of an envelope are %j', (filter, expected) => {
+test.each(FILTERS)('an envelope shows the filters of %j as %j', (filter, expected) => {
   const described = describeFilter({ ...FILTER, ...filter }, PROVIDER)
   expect(JSON.stringify(described)).toBe(JSON.stringify(expected)) // order included
 })
@@ -271,7 +271,7 @@ const someOutput = (): fc.Arbitrary<Output> =>
 const manyProxies = (): fc.Arbitrary<Proxy[]> =>
   fc.uniqueArray(someProxy(), { selector: ({ ip, port }) => `${ip}:${port}`, maxLength: 8 })
 
-test('any rendered JSON gives back every record, in order; pretty and compact differ in white space alone', () => {
+test('JSON gives back every record in order; pretty and compact differ only in white space', () => {
   const render = createRenderer(PROVIDER)
   fc.assert(
     fc.property(manyProxies(), someFilter, someOutput(), (proxies, filter, output) => {

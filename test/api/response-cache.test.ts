@@ -171,18 +171,18 @@ const REUSES: readonly (readonly [text: string, first: number, again: number, is
   ['sort=random', 10, 9, false],
 ]
 
-describe('an answer is used again', () => {
-  test.each(REUSES)('to %p: asked %p s and then %p s after T0: %p', async (text, a, b, is) => {
+describe('a cached answer', () => {
+  test.each(REUSES)('to %p of T0 + %p s is used again at T0 + %p s: %p', async (text, a, b, is) => {
     expect(await isReused(text, a, b)).toBe(is)
   })
 })
 
-describe('an answer that is requested once', () => {
+describe('an answer', () => {
   const QUERY = queryOf('')
   const cacheOf = (list: List, more: Parts = {}) =>
     cacheOver(list, { isRepeated: createDoorkeeper(), ...more })
 
-  test('is not stored, and is at the second request', async () => {
+  test('is stored at the second request', async () => {
     const cache = cacheOf(listOf(OLD_AND_YOUNG))
     const first = await answerTo(cache, QUERY)
     const second = await answerTo(cache, QUERY)
@@ -190,7 +190,7 @@ describe('an answer that is requested once', () => {
     expect([await answerTo(cache, QUERY), cache.finds()]).toEqual([second, 2])
   })
 
-  test('is stored at once when it takes the place of one that is not right any more', async () => {
+  test('is stored at once when it replaces an outdated one', async () => {
     const list = listOf(OLD_AND_YOUNG)
     const cache = cacheOf(list)
     for (const _ of [1, 2]) await answerTo(cache, QUERY)
@@ -203,7 +203,7 @@ describe('an answer that is requested once', () => {
     expect(cache.finds()).toBe(4)
   })
 
-  test('does not displace one that is requested often', async () => {
+  test('requested once does not replace one that is requested often', async () => {
     const cache = cacheOf(listOf(OLD_AND_YOUNG), { bytesMax: 8192 })
     for (const _ of [1, 2]) await answerTo(cache, QUERY)
     for (let port = 1; port <= 1000; port += 1) await cache.find(queryOf(`port=${port}`), T0)
@@ -213,7 +213,7 @@ describe('an answer that is requested once', () => {
   })
 })
 
-describe('the bound', () => {
+describe('the size limit', () => {
   /** How often the list is read for two rounds of these queries. */
   async function findsOf(bytesMax: number, queries: readonly string[]): Promise<number> {
     const cache = cacheOver(listOf(MANY), { bytesMax })
@@ -221,17 +221,17 @@ describe('the bound', () => {
     return cache.finds()
   }
 
-  test('of 0 keeps nothing, not even that nothing matches', async () => {
+  test('of 0 stores nothing, not even an empty result', async () => {
     expect(await findsOf(0, ['', 'type=socks5'])).toBe(4)
   })
 
-  test('keeps out a body that is larger, and nothing else', async () => {
+  test('keeps out only larger bodies', async () => {
     expect(await findsOf(8192, ['get=json'])).toBe(2)
     expect(await findsOf(8192, ['count=1', 'get=json'])).toBe(3)
     expect(await findsOf(2 ** 20, ['count=1', 'get=json'])).toBe(2)
   })
 
-  test('counts an overhead, so that many empty answers are bounded too', async () => {
+  test('counts an overhead, so that it limits empty answers too', async () => {
     const queries = Array.from({ length: 100 }, (_, i) => `type=socks5&port=${i + 1}`)
     expect(await findsOf(8192, queries)).toBe(200)
     expect(await findsOf(2 ** 20, queries)).toBe(100)
@@ -283,7 +283,7 @@ describe('an answer that must be streamed', () => {
     ['', true, true],
     ['get=json', false, false],
     ['get=json&wrap=1', false, true], // the envelope says how many
-  ])('%p, its subnets needed: %p, is streamed with totals: %p', async (text, needs, totals) => {
+  ])('to %p, with subnets needed: %p, has totals: %p', async (text, needs, totals) => {
     const cache = streamingCache(listOf(OLD_AND_YOUNG))
     await cache.find(queryOf(text), T0, needs, () => TENANT)
     expect(cache.streamed).toEqual([totals])
@@ -299,7 +299,7 @@ const DRAW = 'time=9999&sort=random'
 
 describe('an answer of the streamer', () => {
   test.each(['type=http', 'type=https', `${DRAW}&count=1`])(
-    'is not kept when the list changes meanwhile: %s',
+    'is not stored when the list changes meanwhile: %s',
     async text => {
       const list = listOf(OLD_AND_YOUNG)
       const beforeReply = (): Promise<void> => {
@@ -314,7 +314,7 @@ describe('an answer of the streamer', () => {
     },
   )
 
-  test('for a draw are all matches, which are kept for every count and form', async () => {
+  test('for a draw holds all matches, which serve every count and format', async () => {
     const list = listOf(LONG)
     const cache = cacheOver(list, { select: 'nothing' })
     const drawn = new Set<string>()
@@ -337,7 +337,7 @@ describe('an answer of the streamer', () => {
     expect(small.asked()).toHaveLength(3)
   })
 
-  test('for a draw of more than a thousand is the answer', async () => {
+  test('for a draw of more than a thousand is the answer itself', async () => {
     const cache = cacheOver(listOf(LONG), { select: 'nothing' })
     for (const [count, most] of [
       ['', 3000],
@@ -348,7 +348,7 @@ describe('an answer of the streamer', () => {
     expect(cache.asked()).toEqual(['stream', 'stream'])
   })
 
-  test('has no record that another process has changed in this very turn', async () => {
+  test('has no record that another process changed in the same turn', async () => {
     const dir = temporaryDirectory()
     const [writer, list] = [openList(dir), openList(dir, { isServer: true })]
     for (const { close } of [writer, list]) onCleanUp(close)
@@ -367,7 +367,7 @@ describe('an answer of the streamer', () => {
   })
 })
 
-test('a row that is gone or too old is found missing by its id', () => {
+test('a read by ids fails when a row was removed or is too old', () => {
   const { proxies } = listOf(LONG)
   const { filter } = queryOf('type=http')
   const at = { nowMs: T0, addressBits: 32 } as const
@@ -396,7 +396,7 @@ function holding(bytesMax: number, ids: readonly string[]) {
   return entries
 }
 
-test('an entry that makes room is an eviction; one that is replaced is none', () => {
+test('an entry that makes room counts as evicted; a replaced entry does not', () => {
   const entries = holding(5000, ['a', 'b', 'b'])
   expect(entries.counts()).toMatchObject({ evictions: 0, entries: 2 })
   const { bytes } = entries.counts()
@@ -408,7 +408,7 @@ test('an entry that makes room is an eviction; one that is replaced is none', ()
   expect(full.has('a')).toBeFalse()
 })
 
-test('an answer counts with its compressed bodies, which are kept while they have room', () => {
+test('an answer counts with its compressed bodies, which are stored while they fit', () => {
   const entries = createCacheEntries(5000)
   const content = answerOf(1000)
   entries.set('a', { content, listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
@@ -585,7 +585,7 @@ function createWorld(list: List, importing: List, queries: readonly Query[]) {
 
 const steps = fc.array(step, { minLength: 5, maxLength: 40 })
 
-describe('whatever is imported, requested and done to the clock, a cached answer is as a fresh one', () => {
+describe('a cached answer always equals a fresh one', () => {
   async function follow(list: List, importing: List): Promise<void> {
     const property = fc.asyncProperty(someQueries, steps, async (asked, taken) => {
       await importing.begin('replace').commit()
@@ -596,12 +596,12 @@ describe('whatever is imported, requested and done to the clock, a cached answer
     await fc.assert(property, { numRuns: 80 })
   }
 
-  test('on a list in memory', async () => {
+  test('with a list in memory', async () => {
     const list = listOf([])
     await follow(list, list)
   })
 
-  test('on a list in files, which another process imports into', async () => {
+  test('with a list in files that another process imports into', async () => {
     const dir = temporaryDirectory()
     const [list, importing] = [openList(dir, { isServer: true }), openList(dir)]
     for (const { close } of [list, importing]) onCleanUp(close)

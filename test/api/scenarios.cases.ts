@@ -149,7 +149,7 @@ const one = (name: string, ...steps: Step[]): Scenario => ({ name, steps })
  */
 const FILTERS: readonly Scenario[] = [
   one(
-    '4.1 each filter, of the last 600 seconds, the freshest check first',
+    'filters the last 600 seconds, freshest check first (spec 4.1)',
     lists('', DE1, FR, UNKNOWN, DE2, DE3, RU),
     lists('type=%20SOCKS5,,https', DE1, RU),
     lists('anon=elite,transparent', DE1, RU),
@@ -177,7 +177,7 @@ const FILTERS: readonly Scenario[] = [
     lists('type=&works=&time=&get=&country=,', ...[DE1, FR, UNKNOWN, DE2, DE3, RU]),
   ),
   one(
-    'A4 time: found when not older, to the second, by a clock that moves on',
+    'compares time to the second, by a moving clock (A4)',
     lists('time=40', DE1, FR, UNKNOWN, DE2),
     lists('time=601', DE1, FR, UNKNOWN, DE2, DE3, RU, OLD),
     { ...lists('time=40', DE1, FR, UNKNOWN), at: 0.001 },
@@ -189,7 +189,7 @@ const FILTERS: readonly Scenario[] = [
 /** Contract F1; rows that say nothing are last, and ties are in the order of A4. */
 const SORTS: readonly Scenario[] = [
   one(
-    'F1 each order; count cuts after it, given or of the plan',
+    'sorts in each order, then cuts to count, given or of the plan (F1)',
     lists('sort=checked&count=3', DE1, FR, UNKNOWN),
     lists('sort=ping', FR, DE1, RU, UNKNOWN, DE2, DE3),
     lists('sort=speed', DE1, RU, FR, UNKNOWN, DE2, DE3),
@@ -200,7 +200,7 @@ const SORTS: readonly Scenario[] = [
     { ...lists('sort=works', DE2, DE3), key: KEYS.few },
   ),
   one(
-    'F1 sort=random gives each proxy once, as many as count',
+    'gives each proxy once with sort=random, up to count (F1)',
     {
       query: 'sort=random',
       status: 200,
@@ -219,7 +219,7 @@ const SORTS: readonly Scenario[] = [
 /** One of each kind; `not-found.test.ts` has them all. */
 const REASONS: readonly Scenario[] = [
   one(
-    'A2 a 404 says why, where that is one thing',
+    'explains a 404 that has one reason (A2)',
     lacks('time=5', ': the newest check is 10 s old, and time allows 5 s'),
     lacks(
       'port=1&city=x&country=zz&time=5000',
@@ -228,7 +228,7 @@ const REASONS: readonly Scenario[] = [
     lacks('city=%CC%81', ': no proxy in the list has the given city'), // accents alone
     lacks('country=fr&port=1080', ''),
   ),
-  one('A2 a 404 says that works=90 was set for demo', {
+  one('says in a 404 that demo gets works=90 (A2)', {
     ...by('198.18.9.1', lacks('type=socks4', '; without works, the demo key gets works=90')),
     key: 'demo',
   }),
@@ -237,7 +237,7 @@ const REASONS: readonly Scenario[] = [
 /** The path of a refusal to the wire, once; `params.test.ts` has all refusals. */
 const BAD_VALUES: readonly Scenario[] = [
   one(
-    'A3 a refusal names the parameter and its values',
+    'names the parameter and its values in a refusal (A3)',
     refuses('works=101', 'works must be an integer from 0 to 100'),
     refuses('contry=', "unknown parameter 'contry'; did you mean 'country'?"),
     refuses('city=%FF', 'UTF-8'),
@@ -249,30 +249,30 @@ const BAD_VALUES: readonly Scenario[] = [
 
 const ACCESS: readonly Scenario[] = [
   one(
-    '5 a missing key',
+    'refuses a missing key (spec 5)',
     { key: null, status: 400, code: 'KEY_MISSING' },
     { key: '', status: 400, code: 'KEY_MISSING' },
   ),
   one(
-    '5 unknown, revoked and temporary keys',
+    'refuses unknown, revoked and expired keys (spec 5)',
     { key: 'wrong', status: 403, code: 'INVALID_KEY' },
     { key: KEYS.revoked, status: 403, code: 'INVALID_KEY' },
     { key: 'temp_unknown', status: 403, code: 'TEMP_KEY_INVALID' },
     { key: KEYS.tempExpired, status: 403, code: 'TEMP_KEY_INVALID' },
   ),
   one(
-    'B1 a key ends at its expiry',
+    'refuses a key after its expiry (B1)',
     { key: KEYS.expiring, at: 59, status: 200 },
     { key: KEYS.expiring, at: 60, status: 403, code: 'INVALID_KEY' },
   ),
   one(
-    'B1 a key in the Authorization header',
+    'takes a key from the Authorization header (B1)',
     { key: null, headers: { Authorization: `Bearer ${KEYS.free}` }, ...lists('count=1', DE1) },
     { headers: { Authorization: `Bearer ${KEYS.free}` }, ...lists('count=1', DE1) },
     { headers: { Authorization: 'Bearer other' }, ...refuses('', 'key') },
   ),
   one(
-    '8 the plan bounds count',
+    'limits count by the plan (spec 8)',
     { ...lists('', DE1, FR), key: KEYS.few },
     { ...lists('count=1', DE1), key: KEYS.few },
     { ...lists('count=3', DE1, FR), key: KEYS.few },
@@ -296,7 +296,7 @@ const nothing = (at: number, query: string): Step => ({ at, ...finds(query) })
 
 const LIMITS: readonly Scenario[] = [
   {
-    name: 'B3 five in every five seconds, and a tight retry_after',
+    name: 'allows five requests in any five seconds, with an exact retry_after (B3)',
     key: KEYS.standard,
     steps: [
       ...[0, 1, 2, 3, 4].map(at => ok(at)),
@@ -310,7 +310,7 @@ const LIMITS: readonly Scenario[] = [
     ],
   },
   {
-    name: 'B6 requests a day, again at midnight UTC',
+    name: 'limits requests a day until midnight UTC (B6)',
     key: KEYS.daily,
     steps: [
       ok(0),
@@ -322,7 +322,7 @@ const LIMITS: readonly Scenario[] = [
     ],
   },
   {
-    name: 'B6 an answer over the subnet quota is refused whole',
+    name: 'refuses an answer over the subnet quota (B6)',
     key: KEYS.subnets,
     steps: [
       ok(0, 'country=de'),
@@ -336,7 +336,7 @@ const LIMITS: readonly Scenario[] = [
     ],
   },
   {
-    name: 'B2 caller networks a day',
+    name: 'limits client networks a day (B2)',
     key: KEYS.clients,
     steps: [
       by('198.18.0.1', { status: 200 }),
@@ -348,7 +348,7 @@ const LIMITS: readonly Scenario[] = [
     ],
   },
   {
-    name: 'B4 demo: 2 a minute for each address, masked, works 90',
+    name: 'allows demo 2 requests a minute for each address, masked, works=90 (B4)',
     key: 'demo',
     steps: [
       by('198.18.1.1', {
@@ -370,7 +370,7 @@ const LIMITS: readonly Scenario[] = [
     ],
   },
   {
-    name: 'B5 temp_: 2 an hour for the key and for the address, unmasked',
+    name: 'allows temp_ keys 2 requests an hour by key and by address, unmasked (B5)',
     key: KEYS.temp,
     steps: [
       by('198.18.2.1', { ...lists('count=1', DE1), at: 0 }),
@@ -423,7 +423,7 @@ const FORMS = [
 
 const OUTPUT: readonly Scenario[] = [
   one(
-    'F2 line is a template, in which https is http',
+    'fills the template line, where https is http (F2)',
     {
       query: 'count=2&line=%7Bscheme%7D+%7Bip%7D+%7Bport%7D+%7Bcountry%7D',
       status: 200,
@@ -435,12 +435,12 @@ const OUTPUT: readonly Scenario[] = [
       body: 'https=http://198.51.100.3:443\n',
     },
   ),
-  one('F2 unique is in the envelope', {
+  one('shows unique in the envelope (F2)', {
     query: 'get=json&wrap=1&pretty=0&unique=1&count=1&fields=ip,types',
     status: 200,
     contains: ['"unique":1', `[{"ip":"${DE1}","types":["socks5"]}]`],
   }),
-  one('A6 the envelope', {
+  one('wraps records into an envelope (A6)', {
     query: 'get=json&wrap=1&pretty=0&fields=ip&type=SOCKS5,http&country=DE&count=1',
     status: 200,
     body:
@@ -448,7 +448,7 @@ const OUTPUT: readonly Scenario[] = [
       '"time":600,"country":"de","country_mode":"include","count":1,"lang":"ru"},"data":[{"ip":"192.0.2.1:1080"}]}',
   }),
   one(
-    'A8 F2 inline and download differ in one header',
+    'sends inline answers and downloads with one different header (A8, F2)',
     ...FORMS.flatMap(([kind, type, query, body]) =>
       [kind, `${kind}.file`].map(get => ({
         ...{ query: `get=${get}&${query}`, status: 200, body },
@@ -462,7 +462,7 @@ const OUTPUT: readonly Scenario[] = [
     lists('get=txt&count=1', DE1),
   ),
   one(
-    'A8 headers of every answer',
+    'sends the same headers with every answer (A8)',
     ...[
       { status: 200 },
       { query: 'works=x', status: 400, code: 'INVALID_PARAMETER' },
@@ -481,16 +481,16 @@ const OUTPUT: readonly Scenario[] = [
       },
     })),
   ),
-  one('A8 a key without windows has no RateLimit fields', {
+  one('sends no RateLimit fields for a key without windows (A8)', {
     status: 200,
     answerHeaders: { ratelimit: null, 'ratelimit-policy': null },
   }),
 ]
 
 const ROUTES: readonly Scenario[] = [
-  one('A1 /api/ is /api', { ...lists('count=1', DE1), path: '/api/' }),
+  one('answers /api/ like /api (A1)', { ...lists('count=1', DE1), path: '/api/' }),
   one(
-    'A1 HEAD answers and costs as GET does, without the body',
+    'answers and counts HEAD like GET, without the body (A1)',
     {
       method: 'HEAD',
       query: 'count=1',
@@ -505,16 +505,16 @@ const ROUTES: readonly Scenario[] = [
   ),
   ...['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'].map(method =>
     one(
-      `A1 ${method} is not allowed`,
+      `refuses ${method} (A1)`,
       { method, status: 405, code: 'METHOD_NOT_ALLOWED', answerHeaders: { allow: 'GET, HEAD' } },
       { method, path: '/api/', status: 405, code: 'METHOD_NOT_ALLOWED' },
     ),
   ),
   ...['/API', '/api/v1', '/ap', '/api%2f', '/keys', '/key/x', '/docs/x', '/openapi'].map(path =>
-    one(`A1 ${path} is not found`, { path, status: 404, code: 'NOT_FOUND' }),
+    one(`has no ${path} (A1)`, { path, status: 404, code: 'NOT_FOUND' }),
   ),
   one(
-    'F3 F4 F5 F6 each other route answers; their own tests say more',
+    'answers each other route (F3, F4, F5, F6)',
     {
       ...{ path: '/key', key: null, headers: { Authorization: `Bearer ${KEYS.few}` }, status: 200 },
       contains: ['"plan":"two-records","state":"active"', '"today":{"requests":'],
@@ -525,12 +525,12 @@ const ROUTES: readonly Scenario[] = [
     { path: '/', key: null, status: 200, contains: ['<title>proxylist</title>'] },
   ),
   one(
-    'what browsers and crawlers ask for is there',
+    'answers browsers and crawlers',
     { path: '/favicon.ico', key: null, status: 204, body: '' },
     { path: '/robots.txt', key: null, status: 200, contains: ['Disallow: /api\n'] },
   ),
   one(
-    'E health and readiness need no key',
+    'needs no key for health and readiness (E)',
     { path: '/healthz', key: null, status: 200, body: 'ok\n' },
     { path: '/readyz', key: null, status: 200 },
     { path: '/healthz', method: 'POST', status: 405, code: 'METHOD_NOT_ALLOWED' },

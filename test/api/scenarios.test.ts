@@ -52,7 +52,7 @@ function expectAnswer(answer: Answer, step: Step): void {
 
 const escaped = (text: string): RegExp => new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
 
-describe.each(ENGINES)('scenarios on %s', engine => {
+describe.each(ENGINES)('the service on %s', engine => {
   let service: Service
   beforeAll(async () => {
     service = await startService(seededDirectory(), { engine })
@@ -68,13 +68,13 @@ describe.each(ENGINES)('scenarios on %s', engine => {
       }
     })
   }
-  test('no key is ever in the output', () => {
+  test('writes no key to its output', () => {
     for (const key of Object.values(KEYS)) expect(service.output()).not.toContain(key)
     expect(service.output()).not.toMatch(/works=|country=/)
   })
 })
 
-describe('more proxies than are found at once (F1, F2)', () => {
+describe('a list that must be streamed (F1, F2)', () => {
   const COUNT = 2_500
   const LONG = Array.from({ length: COUNT }, (_, i) => ({
     ip: `10.${i % 5}.${i >> 8}.${i & 255}:3128`,
@@ -91,7 +91,7 @@ describe('more proxies than are found at once (F1, F2)', () => {
   const text = async (query: string, key: string = KEYS.free): Promise<string> =>
     (await ask({ query, key, status: 200 }, long)).text
 
-  test('csv and ndjson are streamed whole', async () => {
+  test('is complete as csv and ndjson', async () => {
     const csv = (await text('get=csv&fields=ip,ping')).split('\r\n')
     expect([csv[0], csv.length, csv.at(-1)]).toEqual(['ip,ping', COUNT + 2, ''])
     const lines = (await text('get=ndjson.file&fields=ip,ping')).trimEnd().split('\n')
@@ -100,7 +100,7 @@ describe('more proxies than are found at once (F1, F2)', () => {
     expect(rows).toEqual(csv.slice(1, -1))
   })
 
-  test('the lowest ping comes first, in a stream and in the first hundred of it', async () => {
+  test('starts with the lowest ping, in a stream and in its first hundred records', async () => {
     const all = (await text('sort=ping&get=csv&fields=ip,ping')).trimEnd().split('\r\n').slice(1)
     const pings = all.map(line => Number(line.split(',')[1] || Infinity))
     expect(pings).toEqual(pings.toSorted((a, b) => a - b))

@@ -62,7 +62,7 @@ function refusalOf(ask: () => unknown): [code?: string, message?: string, retryA
 }
 
 describe('a query', () => {
-  test('takes the filters of /api with their defaults, and its own instant and version', () => {
+  test('has the filters and defaults of /api, and its own time and version', () => {
     const { ask, asked, list } = scene()
     list.version = '3.4'
     void ask('', 7)
@@ -89,7 +89,7 @@ describe('a query', () => {
     ['works=101', 'works must be an integer from 0 to 100'],
     ['key=pl_secret', 'statistics need no key, and one in the URL ends up in logs'],
     ['pl_secret=1', 'unknown parameter'],
-  ])('%s is refused, counts for nothing, and no message repeats a key', (query, message) => {
+  ])('is refused without counting or repeating a key: %s', (query, message) => {
     const { ask, asked } = scene()
     for (let n = 0; n < 40; n += 1) {
       expect(refusalOf(() => ask(query, 0, '192.0.2.1'))).toEqual(['INVALID_PARAMETER', message])
@@ -108,7 +108,7 @@ describe('a query', () => {
 })
 
 describe('an answer', () => {
-  test('is found once for all who ask the same, however they spell it', async () => {
+  test('is computed once for equal queries in any spelling', async () => {
     const { ask, asked, make } = scene()
     const waiting = [
       ask('type=http,socks5&country=de'),
@@ -136,7 +136,7 @@ describe('an answer', () => {
     ])
   })
 
-  test('of a list that changed while it was found is of the version before', async () => {
+  test('has the previous version when the list changes meanwhile', async () => {
     const { ask, asked, list, make } = scene()
     void ask('')
     list.version = '0.1'
@@ -145,7 +145,7 @@ describe('an answer', () => {
     expect(asked.map(({ version }) => version)).toEqual(['0.0', '0.1'])
   })
 
-  test('of the future, as seen by a clock that was set back, is found again', async () => {
+  test('is computed again after the clock was set back', async () => {
     const { ask, asked, make } = scene()
     void ask('', 3600)
     await make()
@@ -186,7 +186,7 @@ describe('queries of a client', () => {
     expect(refusalOf(() => ask('', 3, '192.0.2.8'))).toEqual([])
   })
 
-  test('are not more when the clock is set back', () => {
+  test('are limited too after the clock was set back', () => {
     const { ask } = scene()
     for (let n = 0; n < 30; n += 1) void ask('', 100, '192.0.2.7')
     expect(refusalOf(() => ask('', 50, '192.0.2.7'))).toEqual(RETRY(60))
@@ -200,7 +200,7 @@ describe('queries of a client', () => {
   })
 })
 
-test('at most 32 queries wait; a further one is refused, and answers that are kept are not', async () => {
+test('at most 32 queries wait; more are refused, but cached answers are sent', async () => {
   const { ask, make } = scene()
   void ask('')
   await make()

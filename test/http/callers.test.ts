@@ -53,7 +53,7 @@ describe.each(ENGINES)('a key for some networks, on %s', engine => {
     }
   })
 
-  test('the log says whose key it is, and why it was refused', async () => {
+  test('is logged with its id and the reason of a refusal', async () => {
     await ask('/api', KEY, '203.0.114.99')
     const line = (await starting)
       .output()
@@ -66,7 +66,7 @@ describe.each(ENGINES)('a key for some networks, on %s', engine => {
   })
 })
 
-test('networks are changed while the service runs', async () => {
+test('the networks of a key change while the service runs', async () => {
   const { dir, id } = seeded()
   const service = await startInProcess(dir, {})
   const registry = openRegistry(dir)

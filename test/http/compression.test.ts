@@ -9,7 +9,7 @@ const DECODERS = {
   zstd: (body: Uint8Array) => Bun.zstdDecompressSync(Uint8Array.from(body)),
 }
 
-describe('the encoding that Accept-Encoding allows', () => {
+describe('Accept-Encoding', () => {
   const CASES: readonly (readonly [accept: string | null, encoding: Encoding | null])[] = [
     [null, null],
     ['', null],
@@ -34,13 +34,13 @@ describe('the encoding that Accept-Encoding allows', () => {
     ['gzip;q=0.001', 'gzip'],
     ['not-gzip, gzip2, zstandard', null],
   ]
-  test.each(CASES)('of %p is %p', (accept, encoding) => {
+  test.each(CASES)('with %p selects %p', (accept, encoding) => {
     expect(chooseEncoding(accept)).toBe(encoding)
   })
 })
 
 describe.each(ENCODINGS.map(encoding => [encoding] as const))('%s', encoding => {
-  test('gives a stream back', async () => {
+  test('gives back the same stream', async () => {
     const text = 'a line\n'.repeat(10_000)
     const body = new Blob([text]).stream()
     const compressed = await new Response(compressStream(body, encoding)).bytes()

@@ -48,13 +48,13 @@ const NONE = { allow: null, expose: null, vary: null }
 
 describe('CORS', () => {
   test.each([
-    ['off by default', undefined, APP, NONE],
-    ['* is for every page', '*', APP, ALL],
-    ['* is there without an Origin, too', '*', undefined, ALL],
-    ['an origin of the list', `${OTHER},${APP}`, APP, ONE],
-    ['an origin that is not in the list', OTHER, APP, { ...NONE, vary: 'Origin' }],
-    ['no Origin, with a list', OTHER, undefined, { ...NONE, vary: 'Origin' }],
-    ['the origin null is in no list', APP, 'null', { ...NONE, vary: 'Origin' }],
+    ['is off by default', undefined, APP, NONE],
+    ['allows every page with *', '*', APP, ALL],
+    ['allows every page with *, also without an Origin', '*', undefined, ALL],
+    ['allows an origin of the list', `${OTHER},${APP}`, APP, ONE],
+    ['refuses an origin that is not in the list', OTHER, APP, { ...NONE, vary: 'Origin' }],
+    ['allows nothing without an Origin', OTHER, undefined, { ...NONE, vary: 'Origin' }],
+    ['refuses the origin null', APP, 'null', { ...NONE, vary: 'Origin' }],
   ] as const)('%s', async (_, cors, origin, fields) => {
     const answer = await (await serviceWith(cors)).request(ASK, originHeader(origin))
     expect([answer.status, fieldsOf(answer)]).toEqual([200, fields])
@@ -66,7 +66,7 @@ describe('CORS', () => {
     [`${ASK}&type=socks4`, 404],
     ['/nowhere', 404],
     ['/readyz', 200],
-  ])('%s with status %d has the fields as well', async (path, status) => {
+  ])('adds its headers to %s with status %d', async (path, status) => {
     const answer = await (await serviceWith(APP)).request(path, originHeader(APP))
     expect([answer.status, fieldsOf(answer)]).toEqual([status, ONE])
   })
@@ -90,7 +90,7 @@ describe('a preflight', () => {
     }
   })
 
-  test('costs nothing, even with a key', async () => {
+  test('does not count, even with a key', async () => {
     const service = await serviceWith('*')
     for (const _ of [1, 2, 3]) await service.request('/api?key=demo', preflight(APP))
     for (const status of [404, 404, 429]) {
@@ -98,7 +98,7 @@ describe('a preflight', () => {
     }
   })
 
-  test('is 405 without --cors, as is another OPTIONS with it', async () => {
+  test('is 405 without --cors; so is another OPTIONS with --cors', async () => {
     const without = await (await serviceWith(undefined)).request('/api', preflight(APP))
     expect(without.status).toBe(405)
     const other = await (await serviceWith('*')).request('/api', { method: 'OPTIONS' })
@@ -107,7 +107,7 @@ describe('a preflight', () => {
 })
 
 test.each([`${APP}:8443`, `${APP}.evil.example`, 'http://app.example.com', '', `${APP}/`])(
-  'an origin is compared as a whole: %j is another one',
+  'an origin must match whole: %j is another origin',
   origin =>
     expect(createCors({ kind: 'some', list: [APP] }).fields(origin)).toEqual({ vary: 'Origin' }),
 )

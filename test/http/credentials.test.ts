@@ -20,7 +20,7 @@ describe('keyOf', () => {
     ['key=K', 'Basic dTpw', 'K'],
     ['key=K', '', 'K'],
     ['key=K', 'Bearer', 'K'],
-  ] as const)('of %j and %j is %j', (query, authorization, key) => {
+  ] as const)('reads %j and %j as %j', (query, authorization, key) => {
     expect(keyOf(splitQueryString(query), sending(authorization))).toBe(key)
   })
 
@@ -44,7 +44,7 @@ describe('keyOf', () => {
     ['', 'K'],
     ['', 'Basic dTpw'],
     ['', 'NotBearer K'],
-  ] as const)('is missing in %j and %j', (query, authorization) => {
+  ] as const)('finds no key in %j and %j', (query, authorization) => {
     const error = refusal(() => keyOf(splitQueryString(query), sending(authorization)))
     expect([error.code, error.status]).toEqual(['KEY_MISSING', 400])
   })
@@ -58,7 +58,7 @@ describe('keyOf', () => {
     ['key=SecretA', 'Bearer SecretB'],
     ['key=SecretA%ff', 'Bearer SecretA'],
     ['key=SecretA%zz', null],
-  ] as const)('is refused, unrepeated, in %j and %j', (query, authorization) => {
+  ] as const)('refuses %j and %j without repeating them', (query, authorization) => {
     const error = refusal(() => keyOf(splitQueryString(query), sending(authorization)))
     expect([error.code, error.status]).toEqual(['INVALID_PARAMETER', 400])
     expect(error.message).not.toContain('Secret')

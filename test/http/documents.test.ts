@@ -30,7 +30,7 @@ describe.each([
   const get = (headers: { [name: string]: string } = {}, method = 'GET') =>
     service.request(path, { method, headers: { 'accept-encoding': 'identity', ...headers } })
 
-  test('may be kept, and read by the pages of --cors', async () => {
+  test('may be cached, and read by the pages of --cors', async () => {
     const { status, headers } = await get({ origin: APP })
     expect([status, Object.fromEntries(headers)]).toMatchObject([
       200,
@@ -43,7 +43,7 @@ describe.each([
     expect(other.headers.get('access-control-allow-origin')).toBeNull()
   })
 
-  test('is the same compressed, with HEAD as a head, with any key, and with no other method', async () => {
+  test('is the same compressed and with any key, and allows only GET and HEAD', async () => {
     const plain = await get()
     expect(plain.headers.get('content-encoding')).toBeNull()
     const decoders = { gzip: Bun.gunzipSync, zstd: Bun.zstdDecompressSync }
@@ -68,7 +68,7 @@ describe.each([
     expect(service.output()).not.toContain('wrong')
   })
 
-  test('is not sent again to a client that has it', async () => {
+  test('is not sent again to a client that has a copy', async () => {
     const etag = (await get()).headers.get('etag') ?? ''
     expect(etag).toMatch(/^W\/"\w+"$/)
     for (const [tags, status] of [

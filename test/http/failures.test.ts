@@ -115,7 +115,7 @@ const TROUBLES: readonly (readonly [
 
 describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
   test.each(SERVICES)(
-    'every kind of key is answered 503, and nothing is counted, in no window and no day, %s',
+    'every kind of key gets 503, and no window and no day counts a request, %s',
     async (_, start) => {
       const dir = directoryOf({ burst: { requests: 3, seconds: 3600 }, daily: 4 })
       const service = await start(dir, {})
@@ -153,7 +153,7 @@ describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
     },
   )
 
-  test('the operator reads once why, the access log has the request, and /readyz says 503', async () => {
+  test('the reason is logged once, the request is logged, and /readyz is 503', async () => {
     const dir = directoryOf()
     const service = await startChild(dir)
     const other = otherProcess(dir, ACCESS_FILE)
@@ -179,7 +179,7 @@ describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
   })
 })
 
-test('requests succeed while an import locks proxies.db, and get 503 without its tables, cached ones too', async () => {
+test('requests succeed while an import locks proxies.db; without its tables even cached ones get 503', async () => {
   const dir = directoryOf()
   const service = await startChild(dir)
   const other = otherProcess(dir, PROXY_FILE)
@@ -218,7 +218,7 @@ function writtenBy(service: Service): { statuses: number[]; said: string[] } {
   }
 }
 
-test('/readyz is 503 while the copies of a node are older than --max-lag, and says so; answers go on', async () => {
+test('/readyz is 503 with the reason while the copies of a node are older than --max-lag; requests succeed', async () => {
   let lagSeconds = 60
   const service = await serviceWith(() => ({
     replication: () => ({ listVersion: 12, lagSeconds, runsJobs: false }),
@@ -233,7 +233,7 @@ test('/readyz is 503 while the copies of a node are older than --max-lag, and sa
 })
 
 /** `api.test.ts` has all stores. */
-describe('a mistake of ours is a 500 that shows nothing', () => {
+describe('a bug is a 500 that shows nothing', () => {
   test('in a store', async () => {
     const service = await serviceWith(({ usage }) => ({
       usage: { ...usage, admit: async () => failing() },

@@ -65,7 +65,7 @@ for (const engine of ENGINES) {
   })
 
   describe(`the report of a key, on ${engine}`, () => {
-    test('its id, label, plan, state, expiry, limits and use of today, in this order, and never its note', async () => {
+    test('has id, label, plan, state, expiry, limits and the use of today, in this order, without the note', async () => {
       const { id, ...rest } = await report(KEY.standard)
       expect(id).toMatch(/^[a-z\d]{8}$/)
       expect(JSON.stringify(rest)).toBe(
@@ -83,7 +83,7 @@ for (const engine of ENGINES) {
       )
     })
 
-    test('a report has each request at once, and reports do not count', async () => {
+    test('has each request at once, and does not count itself', async () => {
       for (let n = 1; n <= 5; n += 1) {
         expect((await ask('/api', KEY.standard)).status).toBe(200)
         for (let times = 0; times < 4; times += 1) {
@@ -102,7 +102,7 @@ for (const engine of ENGINES) {
       expect((await report(KEY.standard)).today).toMatchObject({ requests: 5, refused: 1 })
     })
 
-    test('use is by hour of UTC, and of this day only', async () => {
+    test('has the use of this day only, by hour of UTC', async () => {
       service.setClock(3600)
       await ask('/api', KEY.standard)
       expect((await report(KEY.standard)).today.hours).toEqual(hoursWith({ 12: 5, 13: 1 }))
@@ -115,7 +115,7 @@ for (const engine of ENGINES) {
   })
 
   describe(`the report of keys of other plans, on ${engine}`, () => {
-    test('networks, where its plan limits them', async () => {
+    test('has networks where the plan limits them', async () => {
       await ask('/api', KEY.subnets)
       expect((await report(KEY.subnets)).limits).toEqual([
         { name: 'daily', quota: 100, window: 86_400, left: 99, reset: 43_200 },
@@ -124,11 +124,11 @@ for (const engine of ENGINES) {
       ])
     })
 
-    test('no limits, where its plan has none', async () => {
+    test('has no limits where the plan has none', async () => {
       expect((await report(KEY.unlimited)).limits).toEqual([])
     })
 
-    test('demo: the window of the client that asks, and no use of others', async () => {
+    test('has for demo the window of the client, and no use of others', async () => {
       await ask('/api', 'demo', '198.51.100.20')
       const limit = { name: 'demo', quota: 2, window: 60 }
       expect(await report('demo', '198.51.100.20')).toEqual({
@@ -140,7 +140,7 @@ for (const engine of ENGINES) {
       ])
     })
 
-    test('a temporary key: its window and the window of the client address', async () => {
+    test('has for a temporary key its window and the window of the client address', async () => {
       await ask('/api', KEY.temp, '198.51.100.30')
       const limit = { quota: 2, window: 3600 }
       const { plan, expires, limits, today } = await report(KEY.temp, '198.51.100.31')
@@ -152,7 +152,7 @@ for (const engine of ENGINES) {
     })
   })
 
-  test(`has the header fields of /api, with the same limits, on ${engine}`, async () => {
+  test(`/key has the header fields of /api, with the same limits, on ${engine}`, async () => {
     const get = await ask('/key', KEY.standard)
     expect(Object.fromEntries(get.headers)).toMatchObject({
       'content-type': 'application/json; charset=utf-8',

@@ -102,7 +102,7 @@ function expectDeclared(document: Document, path: string, answer: Answer): void 
   expect(declared).toEqual(expect.arrayContaining(sent))
 }
 
-describe('the service gives the answers of the examples', () => {
+describe('the service sends the responses of the examples', () => {
   const { paths } = createDocument({
     ...{ version: VERSION, provider: 'the service', errors: 'json', stats: 'off', lang: 'en' },
   })
@@ -118,7 +118,7 @@ describe('the service gives the answers of the examples', () => {
 
   const parameters = paths['/api']?.get.parameters ?? []
   test.each(parameters.map(each => [each.name, each] as const))(
-    'the example of parameter %s is accepted and finds something',
+    'accepts the example of parameter %s and finds proxies',
     async (name, { example, 'x-forms': forms = [] }) => {
       const value = [example].flat().map(each => encodeURIComponent(String(each)))
       const form = name === 'get' || forms.length === 0 ? '' : `&get=${forms[0]}`
@@ -219,7 +219,7 @@ describe.each(['json', 'text'] as const)(
       }
     })
 
-    test('there is no other code, but of paths that there are not', () => {
+    test('no other code exists, except for unknown paths', () => {
       const reached = [
         ...REFUSED.map(([, code]) => code),
         ...FAILURES.map(([code]) => code),

@@ -130,7 +130,7 @@ describe.each(['json', 'text'] as const)('with errors in %s', errors => {
     },
   )
 
-  test('no answer, no line of the log and no file holds a key, whatever carried it there', async () => {
+  test('no response, log line or file holds a key, however it was sent', async () => {
     const seen = new Set<string>()
     async function ask(path: string, init: RequestInit = {}): Promise<void> {
       const answer = await service.request(path, init)

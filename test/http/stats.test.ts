@@ -42,14 +42,14 @@ const queryOf = (texts: { [name: string]: string }): string =>
   new URLSearchParams(texts).toString().replaceAll('+', '%20')
 
 describe('GET /stats', () => {
-  test('is at /stats/ too, and refuses a key in the URL, which is not logged', async () => {
+  test('is also at /stats/, and refuses a key in the URL without logging it', async () => {
     const service = await startInProcess(dataDirectory(LIST), {})
     expect((await service.request('/stats/?type=http')).status).toBe(200)
     expect(await ask(service, '/stats?key=wrong')).toBe('400 INVALID_PARAMETER')
     expect(service.output()).not.toContain('wrong')
   })
 
-  test('says what /api answers with the same filters at that second, whatever the list and the filter', async () => {
+  test('agrees with /api for any list and filter at the same second', async () => {
     let matching = 0
     const property = fc.asyncProperty(
       countedRows,
@@ -73,7 +73,7 @@ describe('GET /stats', () => {
     expect(matching).toBeGreaterThan(20)
   }, 120_000)
 
-  test('shows as examples what demo gets first', async () => {
+  test('shows the first records of demo as examples', async () => {
     const service = await startInProcess(dataDirectory(pageRows(500)), {})
     const demo = await service.request('/api?key=demo&get=json&works=0&type=http&count=20')
     const { examples } = await documentOf(service, '?works=0&type=http')
@@ -87,7 +87,7 @@ const maskedOf = (line: string): string =>
 const maskOf = (line: string): string => /"ip":"[^"]+"/.exec(maskedOf(line))?.[0] ?? ''
 
 describe('the list behind /stats', () => {
-  test('is the one that another process has changed, at once', async () => {
+  test('has changes of another process at once', async () => {
     const dir = dataDirectory(LIST)
     const service = await startInProcess(dir, {})
     const { text, headers } = await stats(service)
@@ -103,7 +103,7 @@ describe('the list behind /stats', () => {
 })
 
 describe('a client of /stats', () => {
-  test('is limited to 30 queries in 10 s, also by HEAD and where it knows the answer', async () => {
+  test('is limited to 30 queries in 10 s, also by HEAD and with a known ETag', async () => {
     const service = await startInProcess(dataDirectory(LIST), {})
     const from = { 'x-forwarded-for': '192.0.2.9' }
     const first = await stats(service, '', { headers: from })
@@ -125,14 +125,14 @@ describe('a client of /stats', () => {
 })
 
 describe('--public-stats', () => {
-  test('totals: two numbers, and no filter', async () => {
+  test('totals gives two numbers, and takes no filter', async () => {
     const service = await startInProcess(dataDirectory(LIST), { publicStats: 'totals' })
     const { version, ...rest } = await documentOf(service)
     expect(rest).toEqual({ at: T0 / 1000, total: 4, matching: 3 })
     expect(await ask(service, '/stats?type=http')).toBe('400 INVALID_PARAMETER')
   })
 
-  test('off: there is nothing at /stats, for no method', async () => {
+  test('off makes /stats not found, for every method', async () => {
     const service = await startInProcess(dataDirectory(LIST), { publicStats: 'off' })
     for (const method of ['GET', 'HEAD', 'POST']) {
       expect((await stats(service, '', { method })).status).toBe(404)
@@ -145,7 +145,7 @@ describe('--public-stats', () => {
 const startWith = (answer: StatsSource['answer']): Promise<Service> =>
   startInProcess(dataDirectory(LIST), {}, whole => ({ stats: { ...whole.stats, answer } }))
 
-test('a failure to answer is 503 with Retry-After, and says nothing internal', async () => {
+test('a failed query is 503 with Retry-After and without internal details', async () => {
   const service = await startWith(async () => {
     throw new StoreError('/data/proxies.db is locked')
   })

@@ -30,7 +30,7 @@ async function slowService(found: AnswerStreamer['stream']) {
   return service
 }
 
-test('a long answer that waited 20 s in vain is refused at that time, and so are its limits (B9), also with HEAD', async () => {
+test('a refusal after 20 s in the queue has that time, in its limits too (B9), also with HEAD', async () => {
   const service = await slowService(async () => {
     throw new ApiError('RATE_LIMIT_EXCEEDED', 'it has waited', { retryAfterSeconds: 1 })
   })
@@ -42,7 +42,7 @@ test('a long answer that waited 20 s in vain is refused at that time, and so are
   expect(head.headers.get('date')).toBe(new Date(SENT_AT).toUTCString())
 })
 
-test('the envelope of an answer that waited has the time at which it is sent', async () => {
+test('the envelope of an answer that waited has its sending time', async () => {
   const chunks = ['{"timestamp":"', '"}'].map(text => Buffer.from(text))
   const service = await slowService(async () => ({
     ...{ kind: 'rendered', oldestSeconds: T0 / 1000 },
