@@ -41,38 +41,38 @@ function pausesOf(first: Candidate, times: number): number[] {
 }
 
 describe('the next check', () => {
-  test('the living every 240 s ± 10 %', () => {
+  test('of a working proxy is due after 240 s ± 10 %', () => {
     const pauses = [0, 0.5, 0.999_999].map(
       random => afterSuccess(candidate(), MEASURED, endedAt(T0), random).nextAtMs - T0,
     )
     expect(pauses).toEqual([216_000, 240_000, 264_000])
   })
 
-  test('known but down: 45 s twice, then × 1.5 up to 30 min', () => {
+  test('of a failing proxy is due after 45 s twice, then × 1.5 up to 30 min', () => {
     const pauses = pausesOf(succeed(candidate()), 14)
     const growing = [45, 67.5, 101.25, 151.875, 227.813, 341.719, 512.578, 768.867, 1153.301]
     expect(pauses).toEqual([45, ...growing, 1729.951, 1800, 1800, 1800])
   })
 
-  test('never seen alive: 10 min × 2 up to 24 h', () => {
+  test('of an address that never worked is due after 10 min, then × 2 up to 24 h', () => {
     const minutes = pausesOf(candidate(), 10).map(seconds => seconds / 60)
     expect(minutes).toEqual([10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440])
   })
 
-  test('a success resets the pauses', () => {
+  test('is due after the shortest delay again after a success', () => {
     const again = succeed(fail(fail(succeed(candidate()))))
     expect(again).toMatchObject({ queue: 'living', streak: 0, okAtMs: T0 + 240_000 + 90_000 })
     expect(fail(again).nextAtMs - again.nextAtMs).toBe(45_000)
   })
 
-  test('an idle checker waits for half of the pause', () => {
+  test('is due after half of the delay when the checker is idle', () => {
     for (const next of [succeed(candidate()), fail(candidate()), fail(succeed(candidate()))]) {
       const pauseMs = next.nextAtMs - (next.checkedMs ?? 0)
       expect(next.idleAtMs - (next.checkedMs ?? 0)).toBe(pauseMs / 2)
     }
   })
 
-  test('an address is forgotten after 14 days or 20 failures, one that worked a week later', () => {
+  test('never comes after 14 days or 20 failures, or after a week and 20 failures if it worked', () => {
     const [alive, raw] = [succeed(candidate()), candidate()]
     const cases: [Candidate, number, boolean][] = [
       [{ ...raw, streak: 19 }, T0, false],
@@ -86,7 +86,7 @@ describe('the next check', () => {
     for (const [it, nowMs, is] of cases) expect(shouldForget(it, nowMs)).toBe(is)
   })
 
-  test('a row of the list is living when it was checked within ten minutes, else down', () => {
+  test('treats a row as working if it was checked within ten minutes', () => {
     const at = (ageMs: number, works: number | null = null) =>
       newCandidate({ ...RAW, types: 1, checkedAt: (T0 - ageMs) / SECOND_MS, works }, T0, true)
     expect(at(MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 + 180_000, named: 1 })
@@ -98,7 +98,7 @@ describe('the next check', () => {
     expect(fail(at(11 * MINUTE_MS)).queue).toBe('down')
   })
 
-  test('measurements that cost more are made every 6 h at most', () => {
+  test('makes expensive measurements every 6 h at most', () => {
     const cases = [
       [null, true],
       [T0, false],
@@ -112,7 +112,7 @@ describe('the next check', () => {
 describe('works', () => {
   const never = { works: null, checkedMs: null }
 
-  test('is unknown until three checks, and a stated value is three', () => {
+  test('is unknown until three checks; an imported value counts as three', () => {
     let current: Pick<Candidate, 'works' | 'checkedMs'> = never
     const shown = [0, 1, 2].map(n => {
       const nowMs = T0 + n * 240_000
@@ -128,15 +128,15 @@ describe('works', () => {
   })
 
   test.each([
-    ['a check weighs the time since the one before', 30 * MINUTE_MS, 1800],
-    ['gaps count at most an hour', 5 * HOUR_MS, 3600],
-    ['a clock that was set back', -HOUR_MS, 0],
+    ['weighs a check by the time since the previous one', 30 * MINUTE_MS, 1800],
+    ['counts gaps as an hour at most', 5 * HOUR_MS, 3600],
+    ['ignores a check after the clock was set back', -HOUR_MS, 0],
   ])('%s', (_, gapMs, seconds) => {
     const before = { works: { good: 0, total: 0, checks: 3 }, checkedMs: T0 }
     const after = { good: seconds, total: seconds, checks: 3 }
     expect(worksAfter(before, true, T0 + gapMs)).toEqual(after)
   })
-  test('half of it is of the last six hours', () => {
+  test('comes by half from the last six hours', () => {
     const before = { works: { good: 1000, total: 2000, checks: 3 }, checkedMs: T0 }
     const { good, total } = worksAfter(before, false, T0 + 6 * HOUR_MS)
     expect([good, total - 3600]).toEqual([500, 1000])
@@ -181,7 +181,7 @@ describe('a candidate', () => {
     expect(shown(succeed(both))).toBe(' of http')
   })
 
-  test('knows when the rare measurements were made; for the speed, when it was tried', () => {
+  test('knows when rare measurements were made, and when speed was tried', () => {
     const attempt = { type: 'http', purpose: 'speed', result: 'closed', ms: 9, detail: '' } as const
     const after = (measured: Partial<Measured>, attempts: Attempt[] = []): (number | null)[] => {
       const both = { ...MEASURED, ...measured }

@@ -90,7 +90,7 @@ describe('the list', () => {
     await stop()
   })
 
-  test('only a success makes a row fresh; a failure writes the stored time with a lower works', async () => {
+  test('gets a fresh row only by a success; a failure only lowers works', async () => {
     const world = createWorld()
     world.list.put({ address: A, ageSeconds: 60, works: 80, country: 'DE' })
     world.answer = () => dead()
@@ -135,7 +135,7 @@ describe('a check measures', () => {
     await stop()
   })
 
-  test('speed of the living, services and TLS: at most every 6 h', async () => {
+  test('speed of working proxies, services and TLS at most every 6 h', async () => {
     const world = worldOf([A], { sliceMs: SECOND_MS })
     const attempt = { type: 'http', purpose: 'speed', result: 'ok', ms: 9, detail: '' } as const
     world.answer = ({ wantsSpeed, wantsServices, wantsTls }) => ({
@@ -179,7 +179,7 @@ describe('a check measures', () => {
   })
 })
 
-test('an address is forgotten when this run must not check it', async () => {
+test('an address is removed when this run must not check it', async () => {
   const world = worldOf(['10.0.0.1:80', A])
   world.checker = world.create({ accepts: ({ ip }) => ip !== '10.0.0.1' })
   const { time, stop } = start(world)
@@ -191,7 +191,7 @@ test('an address is forgotten when this run must not check it', async () => {
 })
 
 describe('the queue', () => {
-  test('forgets an address after 14 days or 20 failures, one that worked after a week', async () => {
+  test('removes an address after 14 days or 20 failures, one that worked after a week', async () => {
     const world = worldOf([A], { perSecond: 1, sliceMs: MINUTE_MS })
     world.list.put({ address: '2.2.2.2:80', ageSeconds: 0 })
     world.answer = () => dead()
@@ -204,7 +204,7 @@ describe('the queue', () => {
     await stop()
   })
 
-  test('reports once that the rate is too low for the living, with the needed rate', async () => {
+  test('reports once that the rate is too low, with the needed rate', async () => {
     const world = createWorld({ perSecond: 2 })
     for (const address of spread(600)) world.list.put({ address, ageSeconds: 100 })
     const { time, said, stop } = start(world)
@@ -224,8 +224,8 @@ describe('the queue', () => {
 const mostWithin = (times: readonly number[], ms: number): number =>
   Math.max(0, ...times.map(from => times.filter(at => at >= from && at < from + ms).length))
 
-describe('the limits', () => {
-  test('checks start evenly at the rate, up to the limit in flight', async () => {
+describe('the start of checks', () => {
+  test('follows the rate evenly, up to the limit in flight', async () => {
     const world = worldOf(spread(2000), { perSecond: 50, inFlightMax: 100 })
     const { time, stop } = start(world)
     await time.pass(20 * SECOND_MS)
@@ -242,7 +242,7 @@ describe('the limits', () => {
   const CROWD = Array.from({ length: 200 }, (_, n) => `9.9.${n % 20}.1:${80 + Math.floor(n / 20)}`)
   const isOfCrowd = ({ address }: { address: string }): boolean => address.startsWith('9.9.')
 
-  test('a /16 starts 2 checks a second, and does not delay other networks', async () => {
+  test('is limited to 2 a second in a /16, which does not delay other networks', async () => {
     const world = worldOf(CROWD)
     await world.time.pass(SECOND_MS)
     addRaw(world, spread(100))
@@ -256,7 +256,7 @@ describe('the limits', () => {
     await stop()
   })
 
-  test('a /16 has at most 8 checks in flight, an address 2', async () => {
+  test('waits while 8 checks of a /16 or 2 of an address are in flight', async () => {
     const world = worldOf([...CROWD, ...Array.from({ length: 50 }, (_, n) => `8.8.8.8:${80 + n}`)])
     world.takesMs = () => 30 * SECOND_MS
     const most = { network: 0, address: 0 }
@@ -273,7 +273,7 @@ describe('the limits', () => {
   })
 })
 
-describe('a failure counts only after a self-check that began later succeeds', () => {
+describe('a failed check', () => {
   const LIVING = spread(600)
 
   /** Creates living proxies, causes trouble, and returns how many rows were lowered. */
@@ -295,7 +295,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
   const OK: SelfCheck = { ok: true, runsForMs: DAY_MS }
   const away = (problem: string) => (): SelfCheck => ({ ok: false, problem })
 
-  test('it counts after a self-check', async () => {
+  test('counts after a later self-check succeeds', async () => {
     const { lowered: rows } = await lowered(async world => {
       world.answer = () => dead('refused')
       await world.time.pass(5 * MINUTE_MS)
@@ -304,10 +304,10 @@ describe('a failure counts only after a self-check that began later succeeds', (
   })
 
   test.each([
-    ['the judge is away', 'the judge does not answer: connection refused'],
-    ['its certificate has ended', 'the certificate of the judge has ended'],
-    ['its clock is wrong', 'the clock of the judge is an hour off'],
-  ])('%s: no row is lowered, no check starts, and it is reported once', async (_, problem) => {
+    ['the judge does not answer', 'the judge does not answer: connection refused'],
+    ['the certificate of the judge has ended', 'the certificate of the judge has ended'],
+    ['the clock of the judge is wrong', 'the clock of the judge is an hour off'],
+  ])('lowers no row while %s: no check starts, and it is reported once', async (_, problem) => {
     const { lowered: rows, world } = await lowered(async world => {
       world.judge = away(problem)
       world.answer = () => dead('proxy error')
@@ -330,7 +330,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
     expect(world.begun.at(-1)?.at).toBeGreaterThan(11 * MINUTE_MS)
   })
 
-  test('the judge was restarted between two self-checks: no row is lowered', async () => {
+  test('lowers no row when the judge restarted between two self-checks', async () => {
     const { lowered: rows, world } = await lowered(async world => {
       world.takesMs = () => 4 * SECOND_MS
       await world.time.pass(5 * SECOND_MS)
@@ -343,7 +343,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
     expect(world.status?.deferred).toBeGreaterThan(10)
   })
 
-  test('checks in flight while the judge was away do not count later', async () => {
+  test('does not count when it was in flight while the judge was away', async () => {
     const { lowered: rows, world } = await lowered(async world => {
       world.takesMs = () => 14 * SECOND_MS
       await world.time.pass(20 * SECOND_MS)
@@ -358,7 +358,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
     expect(world.status?.deferred).toBeGreaterThan(10)
   })
 
-  test('it asks at start, and every 30 s', async () => {
+  test('waits for a self-check, which runs at start and every 30 s', async () => {
     const world = createWorld()
     const { time, stop } = start(world)
     await time.pass(119 * SECOND_MS)
@@ -366,7 +366,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
     await stop()
   })
 
-  test('a local failure defers: no row is lowered, and the check is repeated', async () => {
+  test('with a local failure lowers no row, and is repeated', async () => {
     const { lowered: rows, world } = await lowered(async world => {
       world.answer = () => ({ ...DEFERRED, why: 'no descriptor is left' })
       await world.time.pass(MINUTE_MS)
@@ -382,7 +382,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
   test.each([
     [400, true],
     [900, false],
-  ])('the program lagged for %d ms meanwhile: it counts %p', async (ms, counts) => {
+  ])('during a lag of %d ms counts: %p', async (ms, counts) => {
     const { lowered: rows } = await lowered(async world => {
       world.takesMs = () => 6 * SECOND_MS
       await world.time.pass(5 * SECOND_MS)
@@ -395,7 +395,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
     expect(rows > 0).toBe(counts)
   })
 
-  test('while it lags, no ping is written', async () => {
+  test('during a lag writes no ping', async () => {
     const world = createWorld()
     world.list.put({ address: A, ageSeconds: 700, pingMs: 50 })
     world.takesMs = () => 900
@@ -411,7 +411,7 @@ describe('a failure counts only after a self-check that began later succeeds', (
   })
 })
 
-describe('the checker is robust', () => {
+describe('a running checker', () => {
   test('reports a failure of the list, and writes the results when it works again', async () => {
     const world = worldOf(spread(100))
     const { time, list, said, store, stop } = start(world)
@@ -440,7 +440,7 @@ describe('the checker is robust', () => {
     await stop()
   })
 
-  test('killed, it repeats only checks in flight and checks of the last second', async () => {
+  test('repeats after a kill only checks in flight and of the last second', async () => {
     const world = worldOf(spread(1000))
     world.answer = ({ address }) => (parseInt(address.ip.slice(2), 10) % 2 === 0 ? alive() : dead())
     const { time, kill } = start(world)
@@ -459,7 +459,7 @@ describe('the checker is robust', () => {
     await again.stop()
   })
 
-  test('stopped during an import, it waits for its end and writes all of its results', async () => {
+  test('waits for an import when it stops, and then writes all results', async () => {
     const world = worldOf(spread(2_000), { perSecond: 200 })
     const { time, said, list, store, run, stop } = start(world)
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -481,7 +481,7 @@ describe('the checker is robust', () => {
   test.each([
     ['back by a day', -DAY_MS],
     ['ahead by a day', DAY_MS],
-  ])('the clock of the machine is set %s: pauses stay as they were', async (_, ms) => {
+  ])('keeps its delays when the clock of the machine is set %s', async (_, ms) => {
     const world = worldOf(spread(50), { sliceMs: SECOND_MS })
     const { time, stop, list } = start(world)
     /** How many begin in a quarter of an hour in which the clock is set, or is not. */
@@ -533,7 +533,7 @@ describe('a run with --once', () => {
   })
 })
 
-test('with files: results are in the list, and candidates survive a restart', async () => {
+test('with files, results reach the list and candidates survive a restart', async () => {
   const dir = temporaryDirectory()
   const addresses = spread(30)
   addList(dir, [{ ip: A, type: 'http', age: 700, works: 60, country: 'de' }])

@@ -49,7 +49,7 @@ X-Unheard-Of: x > anonymous by X-Unheard-Of
 User-Agent: x > anonymous by User-Agent
 -User-Agent > anonymous by User-Agent`
 
-describe('the judge sees these headers, and the proxy is', () => {
+describe('a proxy is classified by headers', () => {
   const CASE = /^(?:peer=(\S+))?(.*) > (.+)$/gm
   for (const [, peer = '203.0.113.9', given = '', found = ''] of EVIDENCE.matchAll(CASE)) {
     test(`${found}: ${given || peer}`, () => {
@@ -70,7 +70,7 @@ describe('the judge sees these headers, and the proxy is', () => {
   test.each<[what: string, headers: Headers, anon: string, because: string]>([
     ['in another case', SENT.map(([name, value]) => [name.toUpperCase(), value]), 'elite', ''],
     ['in another order', SENT.toReversed(), 'elite', ''],
-    ['of which there is none', [], 'anonymous', 'User-Agent'],
+    ['that are missing', [], 'anonymous', 'User-Agent'],
     ['with a long name', [[LONG, ''], ...SENT], 'anonymous', `X\\u001b[2J${'x'.repeat(30)}`],
   ])('%s', (_, headers, anon, because) => {
     expect(classify({ peer: '203.0.113.9', headers }, SENT, OWN)).toMatchObject({ anon, because })

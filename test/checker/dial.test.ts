@@ -120,7 +120,7 @@ describe('a handshake', () => {
 })
 
 describe('a connection', () => {
-  test.each(HANGING)('that hangs %s gets no answer in time', async (_, behave, type) => {
+  test.each(HANGING)('that hangs %s times out', async (_, behave, type) => {
     const { dialed, timers } = await dialNew(behave, {
       type,
       open: () => ({ request: 'hello', reader: createTextReader() }),
@@ -220,7 +220,7 @@ describe('a response', () => {
   ])('%j: %s', (text, found) => expect(readAs([Buffer.from(text)])).toBe(found))
 
   test.each([head(''), head('Content-Length: 99\r\n'), `${chunked}63\r\n`])(
-    '%j is cut at its most bytes',
+    '%j is cut at the maximum of bytes',
     start => {
       const reader = createResponseReader(10, true)
       const parsed = reader.push(Buffer.from(start + 'x'.repeat(99)))

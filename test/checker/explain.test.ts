@@ -12,14 +12,14 @@ const UNCHECKED: Candidate = {
 }
 
 test.each([
-  ['due', {}, 'was not checked yet. It is due.'],
-  ['later', { nextAtMs: T0 + 540_000 }, 'was not checked yet. The next check is in 9 minutes.'],
-  ['in vain', { streak: 3 }, 'was never alive in 3 checks. It is due.'],
+  ['new', {}, 'was not checked yet. It is due.'],
+  ['idle', { nextAtMs: T0 + 540_000 }, 'was not checked yet. The next check is in 9 minutes.'],
+  ['never alive', { streak: 3 }, 'was never alive in 3 checks. It is due.'],
   [
-    'ended',
+    'down',
     { streak: 1, okAtMs: T0 - 60_000 },
     'was alive 60 seconds ago, and failed 1 time since. It is due.',
   ],
-])('of an address whose check is %s', (_, change, story) => {
+])('check explain describes an address that is %s', (_, change, story) => {
   expect(explain({ ...UNCHECKED, ...change }, T0)).toEqual([`127.0.0.9:1080 ${story}`])
 })

@@ -108,31 +108,31 @@ describe('a port that speaks several types', () => {
   })
 })
 
-describe('the order of types', () => {
+describe('a check tries', () => {
   const tunnels = http({ tunnel: 'forward' })
   const refusesAll = says(Uint8Array.from([5, 255]))
   const rows: [string, Behaviour, CheckRequest['known'], steps: string][] = [
     ['HTTP first', http(), null, 'judge http ok, TLS https not a proxy'],
     ['CONNECT every time for https', tunnels, 'https', 'judge http ok, TLS https ok'],
-    ['CONNECT no more for http', tunnels, 'http', 'judge http ok'],
+    ['no CONNECT for known http', tunnels, 'http', 'judge http ok'],
     ['socks5 after a closed GET', socks([4, 5]), null, 'judge http closed, judge socks5 ok'],
     ['socks4 last', socks([4]), null, 'judge http closed, judge socks5 closed, judge socks4 ok'],
     ['the known type first', socks([4, 5]), 'socks4', 'judge socks4 ok'],
     [
-      ...(['another than the known one', socks([5]), 'socks4'] as const),
+      ...(['other types after the known one fails', socks([5]), 'socks4'] as const),
       'judge socks4 closed, judge http closed, judge socks5 ok',
     ],
     [
-      ...(['an answer of HTTP ends SOCKS', http(), 'socks5'] as const),
+      ...(['no more SOCKS after an answer of HTTP', http(), 'socks5'] as const),
       'judge socks5 not a proxy, judge http ok, TLS https not a proxy',
     ],
     [
-      ...(['an answer of SOCKS ends HTTP', refusesAll, null] as const),
+      ...(['no more types after an answer of SOCKS', refusesAll, null] as const),
       'judge http not a proxy, judge socks5 credentials',
     ],
-    ['any other answer ends all', says('SSH-2.0-x\r\n'), null, 'judge http not a proxy'],
+    ['nothing more after any other answer', says('SSH-2.0-x\r\n'), null, 'judge http not a proxy'],
     [
-      ...(['for https that is silent, CONNECT too', socks([]), 'https'] as const),
+      ...(['CONNECT too for https that is silent', socks([]), 'https'] as const),
       'judge http closed, judge socks5 closed, judge socks4 closed, TLS https closed',
     ],
   ]
@@ -144,22 +144,22 @@ describe('the order of types', () => {
 
 describe('a check measures', () => {
   const measured: [string, Behaviour, Partial<CheckRequest>, Partial<Measured>][] = [
-    ['where http goes out', http(), {}, { ipOut: EXIT, hasTls: false }],
+    ['the exit of http', http(), {}, { ipOut: EXIT, hasTls: false }],
     [
-      'on the plain way, when both work',
+      'the exit of plain HTTP when CONNECT works too',
       http({ tunnel: 'forward', tunnelExit: '127.5.0.7' }),
       {},
       { ipOut: EXIT, hasTls: true },
     ],
     [
-      'nothing of it, when only CONNECT works',
+      'no exit when only CONNECT works',
       http({ plain: page(405), tunnel: 'forward' }),
       {},
       { ipOut: '', hasTls: true },
     ],
-    ['where socks goes out', socks([5]), {}, { ipOut: EXIT }],
+    ['the exit of socks', socks([5]), {}, { ipOut: EXIT }],
     [
-      'TLS behind socks, when asked to',
+      'TLS behind socks, on request',
       socks([5]),
       { wantsTls: true },
       { type: 'socks5', hasTls: true },
@@ -171,7 +171,7 @@ describe('a check measures', () => {
       { type: 'socks5', hasTls: false },
     ],
     [
-      'CONNECT of http again, when asked to',
+      'CONNECT of http again, on request',
       http({ tunnel: 'forward' }),
       { known: 'http', wantsTls: true },
       { type: 'https' },
@@ -181,7 +181,7 @@ describe('a check measures', () => {
     expect(await measuredOf(behave, request)).toMatchObject(found)
   })
 
-  test('TLS behind socks that is intercepted fails the check, and only a TLS request finds it', async () => {
+  test('intercepted TLS behind socks, as a failure, only with a TLS request', async () => {
     const behave = socks([5], { middle: CERTIFICATES.selfSigned })
     expect(wordOf(await checkNew(behave, { wantsTls: true }))).toBe('intercepted')
     expect(wordOf(await checkNew(behave))).toBe('socks5 elite')
@@ -236,21 +236,21 @@ describe('speed', () => {
   })
 })
 
-describe('responses to other checks', () => {
-  test('a repeated response is replayed', async () => {
+describe('a check', () => {
+  test('finds a repeated response as replayed', async () => {
     const proxy = await startProxy(replays())
     const words = [await prober.check(proxy), await prober.check(proxy)].map(wordOf)
     expect(words).toEqual(['http elite', 'replayed'])
   })
 
-  test('a response to another check in flight is replayed', async () => {
+  test('finds a response to another check in flight as replayed', async () => {
     const proxy = await startProxy(swaps())
     const both = await Promise.all([prober.check(proxy), prober.check(proxy)])
     expect(both.map(wordOf)).toEqual(['replayed', 'replayed'])
   })
 
   test.each(['port', 'tlsPort'] as const)(
-    'the judge itself is no proxy (%s), and is not asked',
+    'does not use the judge itself as a proxy (%s)',
     async port => {
       const address: Address = { ip: US, port: prober.judge[port] }
       const result = await prober.check(address)
@@ -314,7 +314,7 @@ describe('services', () => {
   })
 })
 
-describe('limits', () => {
+describe('a check within its limits', () => {
   /** Runs a check; time passes whenever it only waits for the proxy. */
   async function hangs(behave: Behaviour, request: Partial<CheckRequest> = {}) {
     const { timers, check } = prober
@@ -332,7 +332,7 @@ describe('limits', () => {
     return checking
   }
 
-  test('a silent proxy of unknown type is tried once in each type', async () => {
+  test('tries a silent proxy of unknown type once in each type', async () => {
     expect(stepsOf(await hangs(() => {}))).toEqual([
       'judge http no answer',
       'judge socks5 no answer',
@@ -340,7 +340,7 @@ describe('limits', () => {
     ])
   })
 
-  test('a known type is retried once in a check', async () => {
+  test('retries a known type once', async () => {
     expect(stepsOf(await hangs(() => {}, { known: 'socks4' }))).toEqual([
       'judge socks4 no answer',
       'judge socks4 no answer',
@@ -349,7 +349,7 @@ describe('limits', () => {
     ])
   })
 
-  test('an address that does not answer is dialed twice', async () => {
+  test('dials an address that does not answer twice', async () => {
     const later = (run: () => void, ms: number): (() => void) => {
       if (ms === CONNECT_MS_MAX && isImpatient) queueMicrotask(run)
       return () => {}
@@ -364,7 +364,7 @@ describe('limits', () => {
     ])
   })
 
-  test('a check ends after fifteen seconds, also between two connections', async () => {
+  test('ends after fifteen seconds, also between two connections', async () => {
     let nowMs = 0
     const late = await startProber({ elapsedMs: () => nowMs })
     const proxy = await startProxy(client => {
@@ -375,7 +375,7 @@ describe('limits', () => {
     expect([wordOf(result), stepsOf(result)]).toEqual(['closed', ['judge http closed']])
   })
 
-  test('a closed port is dialed once', async () => {
+  test('dials a closed port once', async () => {
     const { ip, port, stop } = await startProxy(http())
     await stop()
     const result = await prober.check({ ip, port })
@@ -383,22 +383,22 @@ describe('limits', () => {
   })
 })
 
-describe('our own state', () => {
-  test('nothing is checked before the judge has answered', async () => {
+describe('the prober', () => {
+  test('checks nothing before the judge has answered', async () => {
     const { probe } = createProber(prober.options)
     const wants = { wantsSpeed: false, wantsServices: false, wantsTls: false }
     const result = await probe({ address: { ip: EXIT, port: 80 }, known: null, named: 0, ...wants })
     expect(result).toMatchObject({ kind: 'deferred', why: 'the judge has not answered yet' })
   })
 
-  test('an address without a route is deferred', async () => {
+  test('defers an address without a route', async () => {
     const result = await prober.check({ ip: '255.255.255.255', port: 80 })
     expect(wordOf(result)).toBe(
       'deferred: this machine has no file descriptor left, or no route to the address',
     )
   })
 
-  test('a change of the judge’s clock fails checks; the next self-check counts as a restart', async () => {
+  test('fails checks after a change of the judge’s clock; the next self-check counts as a restart', async () => {
     const stepping = await startProber()
     stepping.judge.setNow(NOW + 3_600_000)
     const proxy = await startProxy(http())
@@ -407,7 +407,7 @@ describe('our own state', () => {
     expect(wordOf(await stepping.check(proxy))).toBe('http elite')
   })
 
-  test('the peer that the judge sees is one of our addresses', async () => {
+  test('takes the peer that the judge sees as one of our addresses', async () => {
     const learning = await startProber({ ownAddresses: [] })
     expect(wordOf(await learning.check(await startProxy(http({ exit: US }))))).toBe(
       'http transparent by peer',
@@ -445,7 +445,7 @@ describe('a self-check', () => {
   }
   const problems: [string, () => Promise<Change>, string][] = [
     ['a certificate that has ended', ended, 'has an expired certificate'],
-    ['nobody there', async () => ({ plain: `http://${JUDGE_NAME}:1` }), 'refuses connections'],
+    ['no listener', async () => ({ plain: `http://${JUDGE_NAME}:1` }), 'refuses connections'],
     [
       'no IPv4 address',
       async () => ({ resolve: async () => ['::1'] }),

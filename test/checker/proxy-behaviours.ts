@@ -128,7 +128,7 @@ export const HONEST: readonly Row[] = [
   ['http', () => http(), 'http elite'],
   ['http and CONNECT', () => tunnels(), 'https elite'],
   ['CONNECT only', () => tunnels({ plain: page(405) }), 'https elite'],
-  ['CONNECT only, else forbidden', () => tunnels({ plain: page(403) }), 'https elite'],
+  ['CONNECT only, all else forbidden', () => tunnels({ plain: page(403) }), 'https elite'],
   ['HTTP/1.0', () => changes(it => it.replace('HTTP/1.1', 'HTTP/1.0')), 'http elite'],
   ['http, length not said', () => changes(unmeasured), 'http elite'],
   ['http, chunks of 7', () => http({ change: chunked(7) }), 'http elite'],
@@ -147,7 +147,7 @@ export const HONEST: readonly Row[] = [
   ['socks5, replies with a name', () => socks([5], { reply: SOCKS5_BY_NAME }), 'socks5 elite'],
   ['socks5, replies with IPv6', () => socks([5], { reply: SOCKS5_BY_IPV6 }), 'socks5 elite'],
 
-  ['http, goes out from our address', () => http({ exit: US }), 'http transparent by peer'],
+  ['http that exits from our address', () => http({ exit: US }), 'http transparent by peer'],
   ['CONNECT from our address', () => tunnels({ tunnelExit: US }), 'https transparent by peer'],
   ['socks5 from our address', () => socks([5], { exit: US }), 'socks5 transparent by peer'],
   [
@@ -194,14 +194,14 @@ export const LIARS: readonly Row[] = [
   ['socks5 with a password', () => leaves([[5, 2]]), 'credentials'],
   ['socks5 without a method for us', () => leaves([[5, 255]]), 'credentials'],
   ['socks4 that asks for a user', () => leaves([[0, 93, ...NO_MORE]]), 'credentials'],
-  ['socks5 that reaches nobody', () => leaves([GREETED, [5, 5, 0, 1, ...NO_MORE]]), 'proxy error'],
-  ['socks4 that reaches nobody', () => leaves([[0, 91, ...NO_MORE]]), 'proxy error'],
+  ['socks5 without a target', () => leaves([GREETED, [5, 5, 0, 1, ...NO_MORE]]), 'proxy error'],
+  ['socks4 without a target', () => leaves([[0, 91, ...NO_MORE]]), 'proxy error'],
   ['does not know the name of the judge', () => tunnels({ plain: page(502) }), 'proxy error'],
   ['denies the judge', () => http({ plain: page(403), tunnel: page(403) }), 'not a proxy'],
   ['takes the judge for itself', () => tunnels({ plain: page(200, 'me') }), 'not the judge'],
 
   [
-    'hides where it goes out',
+    'hides its exit address',
     () => changes(it => it.replace(/"peer":"[^"]*"/, '"peer":"127.5.0.8"')),
     'forged',
   ],
@@ -249,7 +249,7 @@ export const LIARS: readonly Row[] = [
   ['a head that never ends', () => pours('HTTP/1.1 200 OK\r\n', 'X-Fill: y\r\n'), 'too long'],
   ['a chunk that never ends', () => pours(`${CHUNKED}fffffff\r\n`, 'x'), 'not the judge'],
   ['the line of a chunk that never ends', () => pours(CHUNKED, '1'), 'altered'],
-  ['a status line that is none', () => says('HTTP/1.1 OK\r\n\r\n'), 'not a proxy'],
+  ['an invalid status line', () => says('HTTP/1.1 OK\r\n\r\n'), 'not a proxy'],
   [
     'echo',
     () => client => void client.on('data', (bytes: Buffer) => client.write(bytes)),
@@ -257,7 +257,7 @@ export const LIARS: readonly Row[] = [
   ],
   ['mail', () => client => void client.write('220 mail ready\r\n'), 'not a proxy'],
   ['SSH', () => client => void client.write('SSH-2.0-x\r\n'), 'not a proxy'],
-  ['all of socks5 at once', () => leaves([[5, 0, 5, 0, 0, 1, ...NO_MORE]]), 'not a proxy'],
+  ['all messages of socks5 at once', () => leaves([[5, 0, 5, 0, 0, 1, ...NO_MORE]]), 'not a proxy'],
   [
     'socks5 and an answer before the request',
     () => leaves([GREETED, [...CONNECTED, ...Buffer.from(UNKNOWN_PAGE)]]),

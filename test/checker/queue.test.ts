@@ -10,7 +10,7 @@ test('the needed rate leaves a quarter for others', () => {
   expect(neededRate(24_000, 50)).toBe(134)
 })
 
-describe('the order: first the living; at least a quarter of the rest are raw', () => {
+describe('the queue starts working proxies first; at least a quarter of the rest are raw', () => {
   const SOURCES = ['living', 'down', 'raw', 'idle'] as const
   type Counts = { readonly [S in (typeof SOURCES)[number]]: number }
 
@@ -55,7 +55,7 @@ describe('the order: first the living; at least a quarter of the rest are raw', 
     [{ living: 1, down: 1, raw: 1 }, 'diiiiilr'],
   ])('%p: %s', (due, letters) => expect(sourcesOf({ ...due, idle: 9 }, 8)).toEqual([letters]))
 
-  test('one at a time, each fourth address is raw', () => {
+  test('each fourth address is raw when one starts at a time', () => {
     const letters = sourcesOf({ living: 0, down: 9, raw: 9, idle: 0 }, 1, 8).join('')
     expect(letters).toBe('dddrdddr')
   })

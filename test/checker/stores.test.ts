@@ -68,7 +68,7 @@ test('a checker ends when the list was replaced: its results would be lost', asy
 })
 
 test.skipIf(!HAS_POSTGRES)(
-  'a database has one checker, wherever; without its lock it writes nothing',
+  'a database has one checker on all machines, which writes nothing without its lock',
   async () => {
     const { url, connection } = await migratedDatabase()
     const settings = settingsOf(url)

@@ -41,7 +41,7 @@ describe('--target', () => {
     ])
   })
 
-  test('takes several, a line each', () => {
+  test('takes several, one a line', () => {
     const [one, other] = ['telegram=http://a.example', 'avito=http://b.example']
     expect(readTargets(`${one}\n${other}\n`, PROVIDER).map(({ service }) => service)).toEqual([
       'telegram',
@@ -102,7 +102,7 @@ test.each([
   [{ not: 'captcha' }, 200, 'x', true],
   [{ not: 'captcha' }, 200, 'a captcha', false],
   [{ match: 'a', not: 'b' }, 200, 'a b', false],
-])('a page that must have %j, with %d %j: %p', (expected, status, body, works) => {
+])('a page for %j with %d and %j works: %p', (expected, status, body, works) => {
   const target = {
     ...page,
     service: 'google',
@@ -133,5 +133,5 @@ describe('a mail server', () => {
     [['HTTP/1.1 400\r\n'], 'proxy error'],
     [['220-a\r\n'.repeat(999)], 'too long'],
     [['220 a'.padEnd(9999, 'a')], 'too long'],
-  ])('that says %j: %s', (parts, kind) => expect(kindOf(...parts)).toBe(kind))
+  ])('that says %j gives %s', (parts, kind) => expect(kindOf(...parts)).toBe(kind))
 })

@@ -119,7 +119,7 @@ describe('check --once FILE without --data', () => {
     expect(stderr).toBe('checked 1, alive 0, deferred 0\n')
   })
 
-  test('checks no private address, and asks no judge at one, without --allow-private', async () => {
+  test('refuses private addresses of proxies and judges without --allow-private', async () => {
     const options = world.options.filter(option => option !== '--allow-private')
     const { exitCode, stdout, stderr } = await check(['--once', file, ...options])
     expect([exitCode, stdout]).toEqual([1, ''])
@@ -205,9 +205,9 @@ test('messages on a terminal do not mix with the progress line', async () => {
   expect(shown()).not.toMatch(/MB\x1b\[0K\w/)
 })
 
-test('addresses become a fresh, typed list that a server serves; each liar is named', async () => {
+test('check turns addresses into a fresh, typed list that a server serves, and names each liar', async () => {
   const world = await startWorld()
-  const told = ['407', 'socks5 that reaches nobody']
+  const told = ['407', 'socks5 without a target']
   const liars = [
     ...(await world.proxies(LIARS, told)),
     ...(await world.proxies(

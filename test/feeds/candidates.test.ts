@@ -41,7 +41,7 @@ function feedOf(text: string, options = '', name = 'raw.txt') {
   return { data, batches, start }
 }
 
-test('rows say what they know, bare addresses too, and bad ones are counted', async () => {
+test('a feed gives typed rows and bare addresses, and counts bad ones', async () => {
   const text = '192.0.2.1:80\nsocks5://192.0.2.2:1080\nnonsense\n'
   const { data, batches, start } = feedOf(text)
   expect(await start()()).toMatchObject({ error: '', rows: 2, rejected: 1 })
@@ -55,7 +55,7 @@ test('rows say what they know, bare addresses too, and bad ones are counted', as
   expect(existsSync(join(data, 'proxies.db'))).toBeFalse()
 })
 
-test('the type of its line, and what a table says, come with them', async () => {
+test('a feed gives candidates the type of its line and the values of its table', async () => {
   const text = 'ip,works,checked_at\n192.0.2.1:80,40,1795000000\n'
   const { batches, start } = feedOf(text, 'type=socks4')
   await start()()
@@ -63,7 +63,7 @@ test('the type of its line, and what a table says, come with them', async () => 
   expect(batches).toEqual([[{ ip: '192.0.2.1', port: 80, ...said }]])
 })
 
-test('many come in portions', async () => {
+test('a feed gives many candidates in batches of 500', async () => {
   const { batches, start } = feedOf(lines(1100))
   expect(await start()()).toMatchObject({ rows: 1100 })
   const sizes = batches.map(rows => rows.length)
@@ -80,7 +80,7 @@ test('an unchanged feed is read again by the next checker only', async () => {
   expect(batches).toHaveLength(2)
 })
 
-test('a feed whose rows cannot be stored has failed, and its process is ended', async () => {
+test('a feed whose rows cannot be stored fails, and its process ends', async () => {
   const { start } = feedOf(lines(1100))
   let calls = 0
   const fail = () => {

@@ -52,7 +52,7 @@ const OPTIONS: readonly (readonly [line: string, options: Partial<Feed>])[] = [
 ]
 
 describe('a line of a feed', () => {
-  test('has a source and, unless they are given, the usual options', () => {
+  test('has a source, and default options unless they are given', () => {
     expect(one('https://example.com/list.csv')).toEqual({
       id: expect.stringMatching(/^[0-9a-f]{32}$/),
       source: 'https://example.com/list.csv',
@@ -76,7 +76,7 @@ describe('a line of a feed', () => {
   })
 })
 
-describe('a line of a feed that is wrong', () => {
+describe('a wrong line of a feed', () => {
   const WRONG: readonly (readonly [line: string, says: string])[] = [
     ['type=http', '--feed: begins with an option; a feed is SOURCE [type=socks5]'],
     ['/a type=ftp', '--feed: type must be http, https, socks4, socks5'],
@@ -99,7 +99,7 @@ describe('a line of a feed that is wrong', () => {
     ['/a "/b c" "/d', '--feed: has a double quote that is not closed'],
     ['http://', '--feed: http://*** must be an http:// or https:// URL'],
   ]
-  test.each(WRONG)('%s is refused', (line, says) => {
+  test.each(WRONG)('is refused: %s', (line, says) => {
     const thrown = thrownBy(() => parse(line))
     expect(thrown.message).toStartWith(says)
     expect(thrown.exitCode).toBe(2)
@@ -121,7 +121,9 @@ test.each([
   ['with --map COLUMN=-, where', "with map=COLUMN=- in the feed's line, where"],
   ["--map: no column is called 'a'", "map= in the feed's line: no column is called 'a'"],
   ['would remove (--allow-empty)', 'would remove (--allow-empty)'],
-])('%s of an import is, of a feed, %s', (said, shown) => expect(inFeedLine(said)).toBe(shown))
+])('the advice “%s” of an import is “%s” for a feed', (said, shown) =>
+  expect(inFeedLine(said)).toBe(shown),
+)
 
 describe('a feeds file', () => {
   test('has one feed a line, comments and empty lines', () => {
@@ -151,23 +153,20 @@ describe('the line of a feed in the feeds file', () => {
     ['/raw.txt', { check: true }],
     ['/my lists/#1.csv', { format: 'csv', map: 'IP Address=ip,4=ping', 'ping-unit': 'ms' }],
     ['http://a/b', { headers: '/etc/my h', paused: true }],
-  ])(
-    '%s reads as what it was written from, and so does one of all its options',
-    (source, given) => {
-      const [feed] = readAgain(lineOf(source, given))
-      if (feed === undefined) throw new Error('no feed')
-      expect(feed.source).toBe(source)
-      expect(optionsOf(feed)).toMatchObject(given)
-      expect(readAgain(lineOf(source, optionsOf(feed)))).toEqual([feed])
-    },
-  )
+  ])('gives back the source %s and the options that it was written from', (source, given) => {
+    const [feed] = readAgain(lineOf(source, given))
+    if (feed === undefined) throw new Error('no feed')
+    expect(feed.source).toBe(source)
+    expect(optionsOf(feed)).toMatchObject(given)
+    expect(readAgain(lineOf(source, optionsOf(feed)))).toEqual([feed])
+  })
   test.each([
     ['replace', {}, 'source must be an http:// or https:// URL'],
     ['', {}, 'source must be'],
     ['# /a', {}, 'source must be'],
     ['/a', { map: '1=ip" http://evil/' }, 'must not contain a double quote'],
     ['/a\n/b', {}, 'must not contain a double quote'],
-  ])('%j %j is refused', (source, options, says) => {
+  ])('is refused for %j %j', (source, options, says) => {
     expect(thrownBy(() => lineOf(source, options)).message).toContain(says)
   })
 })
@@ -185,14 +184,14 @@ describe('the lines of a feeds file', () => {
   })
 })
 
-describe('feeds together', () => {
-  test('replace is only for an only feed', () => {
+describe('several feeds', () => {
+  test('cannot replace the list', () => {
     expect(() => checkFeeds(parse('/a replace'), '')).not.toThrow()
     expect(thrownBy(() => checkFeeds(parse('/a replace /b'), '')).message).toBe(
       'the feed /a says replace, which removes the rows of the other 1: replace is for an only feed',
     )
   })
-  test('a source is named once', () => {
+  test('have different sources', () => {
     expect(thrownBy(() => checkFeeds(parse('/a /b /a type=http'), '')).message).toBe(
       'the feed /a is named twice',
     )
@@ -210,13 +209,13 @@ describe('a header file', () => {
   test.each([
     ['Bearer pl_secret', 'h:1: must be a header such as Authorization: Bearer KEY'],
     ['a: 1\nb\u0001: 2', 'h:2: must be a header such as Authorization: Bearer KEY'],
-  ])('%j is refused without being repeated', (text, says) => {
+  ])('is refused for %j, without repeating it', (text, says) => {
     const { message } = thrownBy(() => parseHeaders(text, 'h'))
     expect(message).toBe(says)
   })
 })
 
-describe('secrets in URLs are masked wherever they are shown', () => {
+describe('secrets in URLs are masked', () => {
   const MASKED: readonly (readonly [source: string, shown: string])[] = [
     ['/var/lists/a.txt', '/var/lists/a.txt'],
     ['http://h/list.csv', 'http://h/list.csv'],

@@ -31,7 +31,7 @@ const sourcesOf = (feeds: { current(): readonly Feed[] }) =>
   feeds.current().map(({ source, from }) => `${source} ${from}`)
 
 describe('the feeds of a server', () => {
-  test('are in the data directory unless --feeds names a file, and of --feed', () => {
+  test('come from the data directory or the file of --feeds, and from --feed', () => {
     expect(sourcesOf(load())).toEqual([])
     writeFileSync(file, '# ours\n/a\n')
     expect(sourcesOf(load({ feed: '/b' }))).toEqual(['/b option', '/a file'])
@@ -39,7 +39,7 @@ describe('the feeds of a server', () => {
     expect(sourcesOf(load({ feeds: join(data, 'other') }))).toEqual(['/c file'])
   })
 
-  test('are those of --feed where the file names them, too', () => {
+  test('come from --feed when the file names them too', () => {
     writeFileSync(file, '/a type=http\n/b\n')
     const feeds = load({ feed: '/a' })
     expect(sourcesOf(feeds)).toEqual(['/a option', '/b file'])
@@ -72,7 +72,7 @@ describe('the feeds of a server', () => {
   })
 })
 
-test('a change that cannot be applied leaves the feeds as they were, and is tried again', async () => {
+test('a change that cannot be applied leaves the feeds unchanged, and is retried', async () => {
   writeFileSync(file, '/a\n')
   const feeds = load()
   let isBroken = true
@@ -88,7 +88,7 @@ test('a change that cannot be applied leaves the feeds as they were, and is trie
 })
 
 describe('the console', () => {
-  test('replaces the file as a whole, for its owner alone', () => {
+  test('replaces the whole file, for its owner only', () => {
     rewriteFile(file, text => `${text}/a\n`)
     rewriteFile(file, text => `${text}/b\n`)
     expect(readFileSync(file, 'utf8')).toBe('/a\n/b\n')
@@ -96,7 +96,7 @@ describe('the console', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600)
   })
 
-  test('does not while another process does, and says when it cannot', () => {
+  test('refuses to write while another process does, and says when it cannot write', () => {
     const release = lockPath(file, 0)
     expect(() => rewriteFile(file, () => '/a\n')).toThrow(`${file} is being changed; try again`)
     release?.()

@@ -42,7 +42,7 @@ const expectNoTraces = (dir: string): void =>
   ).toEqual([])
 
 describe('a feed from a URL', () => {
-  test('is imported, and its state says when, how many rows and when next', async () => {
+  test('is imported, and its state has the time, the rows and the next try', async () => {
     const server = await startFeedServer({ '/list.txt': reply(200, {}, lines(3)) })
     const fetcher = createFetcher()
     const state = await fetcher.fetch(`${server.url}/list.txt`)
@@ -53,7 +53,7 @@ describe('a feed from a URL', () => {
     expectNoTraces(fetcher.dir)
   })
 
-  test('names the program, and asks for what it can read', async () => {
+  test('is requested with the name of the program and its encodings', async () => {
     const { server, fetch } = await feedOf(reply(200, {}, lines(1)))
     await fetch()
     const [{ headers } = { headers: new Map() }] = server.asked
@@ -65,21 +65,18 @@ describe('a feed from a URL', () => {
   test.each([
     ['ETag', '"v1"', 'if-none-match'],
     ['Last-Modified', 'Fri, 20 Nov 2026 10:00:00 GMT', 'if-modified-since'],
-  ])(
-    'is asked for only when it has changed, by %s; 304 is a success',
-    async (field, value, ask) => {
-      const { server, fetcher, fetch } = await feedOf(reply(200, { [field]: value }, lines(3)))
-      await fetch()
-      server.answers['/a'] = reply(304)
-      fetcher.pass(MINUTE_MS)
-      const state = await fetch()
-      expect(server.asked[1]?.headers.get(ask)).toBe(value)
-      const success = { error: '', rows: 3, lastSuccessAt: T0 + MINUTE_MS }
-      expect(state).toMatchObject(success)
-    },
-  )
+  ])('is requested only if changed, by %s; 304 is a success', async (field, value, ask) => {
+    const { server, fetcher, fetch } = await feedOf(reply(200, { [field]: value }, lines(3)))
+    await fetch()
+    server.answers['/a'] = reply(304)
+    fetcher.pass(MINUTE_MS)
+    const state = await fetch()
+    expect(server.asked[1]?.headers.get(ask)).toBe(value)
+    const success = { error: '', rows: 3, lastSuccessAt: T0 + MINUTE_MS }
+    expect(state).toMatchObject(success)
+  })
 
-  test('is asked for in full while it may have changed in the second of its Last-Modified', async () => {
+  test('is requested in full if it may have changed in the second of its Last-Modified', async () => {
     const second = 'Fri, 20 Nov 2026 10:00:00 GMT'
     const young = { 'Last-Modified': second, Date: second }
     const { server, fetcher, fetch } = await feedOf(reply(200, young, lines(3)))
@@ -131,7 +128,7 @@ describe('a feed from a URL is read', () => {
     expect(fetcher.rowCount()).toBe(300)
   })
 
-  test('row by row: good ones are imported, bad ones counted', async () => {
+  test('row by row: good rows are imported, bad rows counted', async () => {
     const { fetch } = await feedOf(reply(200, {}, `${lines(3)}http://1.2.3.4:0\n`))
     expect(await fetch()).toMatchObject({
       ...SUCCESS,
@@ -151,7 +148,7 @@ describe('redirects', () => {
     expect(await fetcher.fetch(`${server.url}/0`)).toMatchObject({ ...SUCCESS, rows: 2 })
   })
 
-  test('in a circle end, and the list stays', async () => {
+  test('in a circle end, and the list is unchanged', async () => {
     const server = await startFeedServer({})
     server.answers['/a'] = to('/b')
     server.answers['/b'] = to('/a')
@@ -202,7 +199,7 @@ describe('redirects', () => {
       'http://[::1]:PORT/',
       'http://[fd00:ec2::254]/',
       'http://[64:ff9b::a9fe:a9fe]/',
-    ])('to %s are refused, and nothing is asked there', async location => {
+    ])('to %s are refused, and nothing is requested there', async location => {
       const { error, inside } = await redirected(location)
       expect(error).toBe('redirects to a loopback, private or link-local address')
       expect(inside.asked).toEqual([])
@@ -219,7 +216,7 @@ describe('redirects', () => {
     })
   })
 
-  test('of a feed in the network of this machine may lead there, at the address that was found', async () => {
+  test('of a feed on the internal network may lead there, at the resolved address', async () => {
     const inside = await startFeedServer({ '/b': reply(200, {}, lines(2)) })
     const { fetcher, fetch } = await feedOf(to(`http://lists.internal:${inside.port}/b`))
     fetcher.names.set('lists.internal', ['127.0.0.2', '127.0.0.1'])
@@ -227,7 +224,7 @@ describe('redirects', () => {
     expect(inside.asked[0]?.headers.get('host')).toBe(`lists.internal:${inside.port}`)
   })
 
-  test('from https to http are refused, also inside the network of this machine', () => {
+  test('from https to http are refused, also on the internal network', () => {
     const at = (href: string) => ({ url: new URL(href), addresses: ['10.0.0.1'] })
     const refuse = (from: string, to: string) => () => refuseRedirect(at(from), at(to))
     expect(refuse('https://a/', 'http://a/')).toThrow('redirects from https to http')
@@ -251,7 +248,7 @@ const BROKEN = /closed the connection early|cannot be fetched/
 /** Feeds that fail, and what their state then says. */
 const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegExp] } = {
   'a 404': [reply(404), 'answers with status 404'],
-  '304 that nobody asked for': [reply(304), 'answers with status 304'],
+  'an unrequested 304': [reply(304), 'answers with status 304'],
   'an empty answer': [reply(200), 'holds no proxy'],
   'a web page': [reply(200, {}, '<!doctype html><p>busy'), /is none of the known formats/],
   'masked addresses': [
@@ -296,7 +293,7 @@ const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegE
 }
 
 describe.each(Object.entries(FAULTS))('%s', (_, [answer, error]) => {
-  test('keeps the list, is said, and is tried later and later', async () => {
+  test('keeps the list, is reported, and is retried with growing delays', async () => {
     const server = await startFeedServer({ '/a': reply(200, {}, lines(3)) })
     const fetcher = createFetcher()
     const source = `http://user:SECRET@127.0.0.1:${server.port}/a?key=SECRET`
@@ -344,7 +341,7 @@ const HINTED: readonly (readonly [
 ]
 
 test.each(HINTED)(
-  'a feed of %s says why nothing was imported, and an option of its line helps',
+  'a feed of %s says why nothing was imported, and an option of its line fixes it',
   async (_, text, error, option, rows, first = '') => {
     const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, text))
     const state = await fetch(first)
@@ -359,7 +356,7 @@ describe('a server that asks to wait', () => {
     [429, '120', 2],
     [503, '7200', 60],
   ])(
-    'with %d and Retry-After: %s is asked again after %d minutes',
+    'with %d and Retry-After: %s gets the next request after %d minutes',
     async (status, wait, minutes) => {
       const { fetch } = await feedOf(reply(status, { 'Retry-After': wait }))
       const { error, nextTryAt } = await fetch()
@@ -369,11 +366,11 @@ describe('a server that asks to wait', () => {
   )
 })
 
-describe('a server that is slow', () => {
+describe('a slow feed', () => {
   test.each([
     ['does not answer', ''],
     ['sends a byte now and then', 'HTTP/1.1 200 OK\r\n\r\nh'],
-  ])('and %s is given up after 60 s', async (_, sent) => {
+  ])('of a server that %s times out after 60 s', async (_, sent) => {
     const asked = Promise.withResolvers<void>()
     const closed = Promise.withResolvers<void>()
     const server = await startFeedServer({
@@ -393,7 +390,7 @@ describe('a server that is slow', () => {
     await closed.promise
   })
 
-  test('to import locks the list for five minutes at most', async () => {
+  test('locks the list for five minutes at most', async () => {
     const { fetch, timers, importLines, rowCount, dir } = createFetcher()
     await Bun.write(join(dir, 'list.txt'), lines(3))
     const wrap = (importTx: ImportTx): ImportTx => ({
@@ -409,7 +406,7 @@ describe('a server that is slow', () => {
     expect([rowCount(), timers.size]).toEqual([1, 0])
   })
 
-  test('to import, whose process hangs, is ended with that process', async () => {
+  test('ends with its import process when that hangs', async () => {
     const [feed] = parseFeeds('/dev/null', MINUTE_MS, '--feed') as [Feed]
     const settings = {
       ...{ data: '', database: undefined, databaseTimeout: 0 },
@@ -423,7 +420,7 @@ describe('a server that is slow', () => {
     await expect(ended).rejects.toThrow('takes too long')
   })
 
-  test('is given up at once when the program ends', async () => {
+  test('is abandoned at once when the program ends', async () => {
     const asked = Promise.withResolvers<void>()
     const { fetcher, fetch } = await feedOf(() => asked.resolve())
     const fetched = fetch()
@@ -435,8 +432,8 @@ describe('a server that is slow', () => {
   })
 })
 
-describe('an only feed that replaces', () => {
-  test('removes what it no longer has', async () => {
+describe('a single feed that replaces', () => {
+  test('removes rows that it no longer has', async () => {
     const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(300)))
     await fetch('replace')
     server.answers['/a'] = reply(200, {}, lines(200, 100))
@@ -448,7 +445,7 @@ describe('an only feed that replaces', () => {
     ['a tenth of the list', lines(30), /^would shrink the list from 300 rows to 30$/],
     ['one row again and again', lines(1).repeat(300), /^would shrink the list from 300 rows to 1$/],
     ['an empty list', '[]', /^holds no proxy$/],
-  ])('and brings %s keeps the list as it was', async (_, body, error) => {
+  ])('keeps the list unchanged when it has %s', async (_, body, error) => {
     const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(300)))
     await fetch('replace')
     server.answers['/a'] = reply(200, {}, body)
@@ -458,7 +455,7 @@ describe('an only feed that replaces', () => {
   })
 })
 
-test('content that is imported again keeps the time of its first import, so that its rows do not seem fresh', async () => {
+test('content that is imported again keeps the time of its first import, so its rows do not look fresh', async () => {
   const fetcher = createFetcher()
   const file = join(fetcher.dir, '1.txt')
   const newestOf = () => {
@@ -482,7 +479,7 @@ test('content that is imported again keeps the time of its first import, so that
   expect(newestOf()).toBe(T0 / 1000 + 3660)
 })
 
-describe('after an import of somebody else', () => {
+describe('after an import by another process', () => {
   test('a feed that has not changed is imported again, once', async () => {
     const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
     const file = join(fetcher.dir, 'a.txt')
@@ -513,7 +510,7 @@ describe('a feed from a path', () => {
     expect(await fetcher.fetch(file)).toMatchObject({ rows: 3 })
   })
 
-  test('may be a directory: its files are one import, hidden ones and folders left out', async () => {
+  test('may be a directory: its files are one import, without hidden files and folders', async () => {
     const fetcher = createFetcher()
     const dir = join(fetcher.dir, 'lists')
     mkdirSync(join(dir, 'folder'), { recursive: true })
@@ -528,8 +525,8 @@ describe('a feed from a path', () => {
   test.each([
     ['that is missing', 'no-such-file', /^cannot be read \(no such file or directory\)$/],
     ['that is a device', '/dev/null', /^cannot be read \(it is not a regular file\)$/],
-    ['of no list', 'proxies.db', /is not text|is not UTF-8/],
-  ])('%s is named', async (_, name, error) => {
+    ['that is not a list', 'proxies.db', /is not text|is not UTF-8/],
+  ])('%s is reported', async (_, name, error) => {
     const fetcher = createFetcher()
     const file = resolve(fetcher.dir, name)
     if (name === 'proxies.db') writeFileSync(join(fetcher.dir, 'x'), '\0\0')
@@ -537,7 +534,7 @@ describe('a feed from a path', () => {
     expect(state.error).toMatch(error)
   })
 
-  test('that is a named pipe, or has one as header file or database of places, is not waited for', async () => {
+  test('that is a named pipe, or has one as a header file or database of places, fails at once', async () => {
     const fetcher = createFetcher()
     const pipe = join(fetcher.dir, 'pipe')
     Bun.spawnSync(['mkfifo', pipe])
@@ -557,7 +554,7 @@ describe('a feed from a path', () => {
     ['a link that leads nowhere', path => symlinkSync('nowhere', path)],
   ]
   test.each(unreadable)(
-    'that is a directory with %s in it is imported without that, which is named',
+    'that is a directory with %s in it skips and reports that',
     async (_, make) => {
       const fetcher = createFetcher()
       const dir = join(fetcher.dir, 'lists')
@@ -570,7 +567,7 @@ describe('a feed from a path', () => {
     },
   )
 
-  test('its headers file is read at each attempt', async () => {
+  test('has its header file read at each attempt', async () => {
     const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
     const fetcher = createFetcher()
     const file = join(fetcher.dir, 'headers')

@@ -117,7 +117,7 @@ describe('a server fetches a feed', () => {
     expect(said).toEqual(['feed /a: its state cannot be read or written: no space left'])
   })
 
-  test('no more once it is stopped: running attempts end, and no timer is left', async () => {
+  test('no more after it stops: running attempts end, and no timer is left', async () => {
     const job = await start('/a /b')
     await finish()
     const [left] = running
@@ -130,7 +130,7 @@ describe('a server fetches a feed', () => {
 })
 
 describe('feeds that change while the server runs', () => {
-  test('are fetched at once if they are new or changed, and no more if they are removed', async () => {
+  test('are fetched at once if new or changed, and no more if removed', async () => {
     const job = await start('/a /b /c')
     for (let n = 0; n < 3; n += 1) await finish()
     job.change('/b /c type=http /d')
@@ -143,7 +143,7 @@ describe('feeds that change while the server runs', () => {
   })
 })
 
-describe('a server says', () => {
+describe('a server reports', () => {
   const FAILED = { error: 'answers with status 500', nextTryAt: T0 + 30 * SECOND_MS }
   const rows = (count: number, rejected = 0): Partial<FeedState> => ({
     ...{ rows: count, rejected },
@@ -164,7 +164,7 @@ describe('a server says', () => {
       [`: answers with status 500; ${failure} 30 s`, `: holds no proxy; ${failure} 30 s`],
     ],
     [
-      'that rows are rejected, when that begins',
+      'rejected rows when they begin',
       [rows(3), rows(3, 2), rows(3, 3), rows(3), rows(3, 1)],
       [': 3 rows', ': 3 rows; 2 of 5 rows are missing', ': 3 rows; 2 of 5 rows are missing'],
     ],
@@ -178,22 +178,22 @@ describe('a server says', () => {
   })
 })
 
-describe('after a failure', () => {
+describe('a failed feed', () => {
   const delays = (everyMs: number, random = 0): number[] =>
     [1, 2, 3, 4, 5, 6, 60, 1e9].map(
       failures => delayAfterFailure(everyMs, failures, null, random) / SECOND_MS,
     )
 
-  test('a feed is tried again after 30 s, then twice as late each time, up to ten minutes', () => {
+  test('is retried after 30 s, then after twice the delay each time, up to ten minutes', () => {
     for (const everyMs of [HOUR_MS, 7 * DAY_MS]) {
       expect(delays(everyMs)).toEqual([30, 60, 120, 240, 480, 600, 600, 600])
     }
   })
-  test('never later than its interval', () => {
+  test('is retried at its interval at the latest', () => {
     expect(delays(MINUTE_MS)).toEqual([30, 60, 60, 60, 60, 60, 60, 60])
     expect(new Set(delays(SECOND_MS))).toEqual(new Set([1]))
   })
-  test('with jitter of up to a tenth', () => {
+  test('is retried with jitter of up to a tenth', () => {
     expect(delays(HOUR_MS, 0.5).slice(0, 2)).toEqual([31.5, 63])
     expect(Math.max(...delays(HOUR_MS, 0.999_999))).toBeLessThanOrEqual(660)
   })
@@ -203,7 +203,7 @@ describe('after a failure', () => {
     [3600, 3600],
     [3601, 3600],
     [86_400, 3600],
-  ])('Retry-After of %d s makes it wait %d s, an hour at most', (asked, waits) => {
+  ])('with a Retry-After of %d s waits %d s, an hour at most', (asked, waits) => {
     expect(delayAfterFailure(MINUTE_MS, 1, asked * SECOND_MS, 0) / SECOND_MS).toBe(waits)
   })
   test.each([
@@ -216,5 +216,5 @@ describe('after a failure', () => {
     ['1e9', null],
     [new Date(T0 + 90_000).toUTCString(), 90_000],
     [new Date(T0 - 90_000).toUTCString(), 0],
-  ])('Retry-After %p is %p ms', (text, ms) => expect(retryAfterMs(text, T0)).toBe(ms))
+  ])('with the Retry-After %p waits %p ms', (text, ms) => expect(retryAfterMs(text, T0)).toBe(ms))
 })

@@ -81,7 +81,7 @@ describe('a token is answered', () => {
     ['http://judge.example', 'absolute'],
     ['http://192.0.2.1:8080', 'absolute'],
     ['https://judge.example', 'absolute'],
-  ])('asked by GET %p/…: in %s form', async (authority, form) => {
+  ])('by GET %p/… in %s form', async (authority, form) => {
     const judge = await startTestJudge()
     const token = mint()
     const answer = await answerTo(judge, token, request(token).replace('/', `${authority}/`))
@@ -120,7 +120,7 @@ describe('a token is answered', () => {
     }
   })
 
-  test('of at most 96 KiB without the payload, whatever the headers', () => {
+  test('with at most 96 KiB besides the payload, for any headers', () => {
     const { reply } = createReplies(KEYS, () => T0)
     for (const worst of ['"', '\xff', ':\r\n', '"\r\n', ':\n', '"\n', '\\\n']) {
       const head = `GET /${mint()} HTTP/1.1\r\n${worst.repeat(16_000 / worst.length)}`
@@ -152,7 +152,7 @@ const REFUSED: readonly (readonly [what: string, bytes: (token: string) => strin
 
 describe('a refusal', () => {
   test.each(REFUSED)(
-    'of %s is smaller than its request, and uses no token up',
+    'of %s is smaller than its request, and leaves the token unused',
     async (_, bytes) => {
       const judge = await startTestJudge()
       const token = mint()
@@ -171,7 +171,7 @@ describe('a refusal', () => {
     expect(await ask(judge, `${'x'.repeat(14)}\r\n\r\n`)).toBe(REFUSAL)
   })
 
-  test('of other bytes than TLS on the TLS listener is silent, and does no harm', async () => {
+  test('of bytes that are not TLS on the TLS listener is silent', async () => {
     const judge = await startTestJudge()
     const token = mint({ kind: 'tls' })
     for (const bytes of [
@@ -194,7 +194,7 @@ describe('a refusal', () => {
     ['more than 30 s ahead', { timeMs: T0 + 30_001 }, T0],
     ['minted before the judge began', { timeMs: T0 - 1 }, T0],
     ['of a checker whose clock is an hour off', { timeMs: T0 - HOUR_MS }, T0],
-  ])('of a token %s says the time, and is smaller than any such request', async (_, late, now) => {
+  ])('of a token %s has the time, and is smaller than any such request', async (_, late, now) => {
     const judge = await startTestJudge()
     judge.setNow(now)
     const token = mint(late)
@@ -205,7 +205,7 @@ describe('a refusal', () => {
     await answerTo(judge, mint({ timeMs: now }))
   })
 
-  test('of a token for the other listener, which answers it', async () => {
+  test('of a token for the other listener leaves it valid there', async () => {
     const judge = await startTestJudge()
     const [plain, secure] = [mint({ kind: 'plain' }), mint({ kind: 'tls' })]
     expect(await ask(judge, request(secure))).toBe(REFUSAL)
@@ -216,7 +216,7 @@ describe('a refusal', () => {
     expect(readAnswer(KEYS, secure, body)).toMatchObject({ tls: true })
   })
 
-  test('of a token that was used before, also 1,000 times from other addresses', async () => {
+  test('of a used token is repeated, even for 1,000 addresses', async () => {
     const judge = await startTestJudge()
     const token = mint()
     await answerTo(judge, token, request(token), { localAddress: '127.0.5.1' })
@@ -263,7 +263,7 @@ describe('a head', () => {
     return short.replace('X: ', `X: ${'x'.repeat(bytes - short.length)}`)
   }
 
-  test('of 16 KiB is read, a larger one is closed without a byte', async () => {
+  test('of 16 KiB is read; a larger one closes its connection without a response', async () => {
     const judge = await startTestJudge()
     const token = mint()
     for (const bytes of [headOf(HEAD_BYTES_MAX + 1, token), 'x'.repeat(HEAD_BYTES_MAX + 1)]) {
@@ -273,7 +273,7 @@ describe('a head', () => {
     expect(judge.counts()).toMatchObject({ answered: 1, refused: 2 })
   })
 
-  test('that takes longer than 10 s is closed without a byte, others are not', async () => {
+  test('that takes longer than 10 s closes its connection without a response', async () => {
     const judge = await startTestJudge()
     const token = mint()
     const slow = connectPlain(judge.port)
@@ -311,7 +311,7 @@ test('an answer times out after 30 s', async () => {
   socket.destroy()
 })
 
-test('a connection over the limit is closed, the others are served', async () => {
+test('a connection over the limit is closed, and the others are served', async () => {
   const judge = await startTestJudge({ connectionsMax: 1 })
   const token = mint({ size: 1024 * 1024 })
   const socket = connectPlain(judge.port)
@@ -404,8 +404,8 @@ describe('the certificate', () => {
   })
 })
 
-describe('a judge that stops', () => {
-  test('closes its connections, ports and timers', async () => {
+describe('a judge', () => {
+  test('closes its connections, ports and timers when it stops', async () => {
     const judge = await startTestJudge()
     const socket = connectPlain(judge.port)
     const closed = received(socket)
@@ -418,7 +418,7 @@ describe('a judge that stops', () => {
     await answerTo(again, mint())
   })
 
-  test('and starts again refuses older tokens', async () => {
+  test('refuses older tokens after a restart', async () => {
     const judge = await startTestJudge({ clock: () => T0 + 1 })
     expect(await ask(judge, request(mint()))).toMatch(TIME)
   })

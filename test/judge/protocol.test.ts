@@ -41,7 +41,7 @@ describe('a token', () => {
     )
   })
 
-  test('with any character changed is none', () => {
+  test('is invalid with any character changed', () => {
     const token = mint({ size: 65_536 })
     const accepted = Array.from(token, (_, at) =>
       [...CHARACTERS, '+', '/', '=', ' ', 'é', '\0']
@@ -58,11 +58,12 @@ describe('a token', () => {
     ['with a newline behind it', (token: string) => `${token}\n`],
     ['in another alphabet', (token: string) => `+${token.slice(1)}`],
     ['empty', () => ''],
-  ])('%s is none', (_, change) => expect(openToken(KEYS, change(mint()))).toBeNull())
+  ])('is invalid when it is %s', (_, change) => expect(openToken(KEYS, change(mint()))).toBeNull())
 
-  test('of another secret is none', () => expect(openToken(KEYS, mint({}, OTHER_KEYS))).toBeNull())
+  test('of another secret is invalid', () =>
+    expect(openToken(KEYS, mint({}, OTHER_KEYS))).toBeNull())
 
-  test('asks for a payload of 1 MiB at most', () =>
+  test('requests a payload of 1 MiB at most', () =>
     expect(() => mint({ size: 2 ** 32 })).toThrow(RangeError))
 
   test.each<[string, number, number, boolean]>([
@@ -130,7 +131,7 @@ describe('an answer', () => {
     ['no payload', page(line, '\n', signature, '\n'), 'altered'],
     ['a payload cut short', body.subarray(0, -1), 'altered'],
     ['a script behind it', page(body, '<script>'), 'altered'],
-  ])('%s is no answer', (_, sent, reason) =>
+  ])('is invalid: %s', (_, sent, reason) =>
     expect(readAnswer(KEYS, token, Buffer.from(sent))).toBe(reason),
   )
 
@@ -138,13 +139,13 @@ describe('an answer', () => {
     ['a script in its page', '</body>', '<script src=//ads.example></script></body>'],
     ['a page in capitals', '<body>', '<BODY>'],
     ['a page without its last newline', '</html>\n', '</html>'],
-  ])('%s is altered', (_, part, other) => {
+  ])('is altered: %s', (_, part, other) => {
     const asked = mint({ size: 0 })
     const sent = bodyOf(asked).toString('latin1').replace(part, other)
     expect(readAnswer(KEYS, asked, Buffer.from(sent, 'latin1'))).toBe('altered')
   })
 
-  test('with any byte changed is none', () => {
+  test('is invalid with any byte changed', () => {
     const accepted = Array.from(body, (byte, at) => {
       const changed = Buffer.from(body)
       changed[at] = byte ^ 1
