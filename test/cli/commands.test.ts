@@ -22,7 +22,7 @@ testTranscripts('feeds', FEEDS)
 testTranscripts('list', LISTS)
 testTranscripts('keys', KEYS)
 testTranscripts('plans', PLAN_STEPS)
-testTranscripts('environment twins', TWINS)
+testTranscripts('environment variables', TWINS)
 
 /** A port that nothing listens on: discard. */
 const NOWHERE = '127.0.0.1:9'

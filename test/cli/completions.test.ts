@@ -71,7 +71,7 @@ const LINES: readonly (readonly [
   ['completions', ['bash', 'zsh', 'fish'], [':files']],
 ]
 
-test.each(LINES)('after "%s" come the words of the tables', (text, has, hasNot) => {
+test.each(LINES)('completions after "%s" are the words of the tables', (text, has, hasNot) => {
   const found = candidatesAfter(text.split(' ').filter(Boolean), COMMANDS).map(([word]) => word)
   expect(found).toEqual(expect.arrayContaining([...has]))
   for (const each of hasNot) expect(found).not.toContain(each)

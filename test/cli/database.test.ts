@@ -125,7 +125,7 @@ describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
     expect(readdirSync(cwd).toSorted()).toEqual([...Object.keys(FILES), 'city.mmdb', 'data'])
   })
 
-  test('learns how to fill an empty database', async () => {
+  test('gets the command that fills an empty database', async () => {
     const { step, url } = await start()
     for (const line of NEEDY) {
       const origin =
@@ -182,7 +182,7 @@ test.skipIf(!HAS_POSTGRES)(
 /** Each way in which a command opens a database. */
 const KINDS = ['keys list', 'keys add', 'import a.txt', 'feeds', 'fetch --feed a.txt']
 
-describe.skipIf(!HAS_POSTGRES)('one sentence names a database', () => {
+describe.skipIf(!HAS_POSTGRES)('one message names a database', () => {
   const failing = (line: string, url: string, why: RegExp) =>
     runStep(directoryOf(FILES), {
       args: [...line.split(' '), '--database-timeout', '300ms'],
@@ -217,7 +217,7 @@ describe.skipIf(!HAS_POSTGRES)('one sentence names a database', () => {
     await failing('keys list', url.href, /cannot be used: there is no database of this name/)
   })
 
-  test('of an earlier or newer program, which commands that read leave as it is', async () => {
+  test('of an earlier or newer program, which commands that read do not change', async () => {
     const { step, url } = await start()
     await step('plans set x', { stderr: /^plan x/ })
     await run('update proxylist.installation set schema = 0')
@@ -265,7 +265,7 @@ describe.skipIf(!HAS_POSTGRES)('while another machine changes keys', () => {
     await step('plans remove y', { exitCode: 1, stderr: /there is no plan of this name/ })
   })
 
-  test('Ctrl-C ends a command that waits, which says that its change may be made', async () => {
+  test('Ctrl-C ends a waiting command, which says that its change may be made', async () => {
     const { step, url } = await start()
     await step('plans set x', { stderr: /./ })
     await whileLocked(url, async () => {
@@ -313,7 +313,7 @@ test.skipIf(!HAS_POSTGRES)(
   },
 )
 
-describe.skipIf(!HAS_POSTGRES)('a data directory that is a copy', () => {
+describe.skipIf(!HAS_POSTGRES)('the data directory of a node', () => {
   /** Makes the list of `dir` a copy of a database. */
   function makeCopy(dir: string): void {
     addList(dir, [{ ip: '203.0.113.9:80', type: 'http' }])

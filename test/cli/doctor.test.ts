@@ -73,7 +73,7 @@ const TROUBLES: readonly Trouble[] = [
   ['a flipped bit', dir => flipLast(list(dir)), 'list', damaged('row 1 missing from index .*')],
   ['a truncated list', dir => truncateSync(list(dir), 5000), 'list', /is damaged/],
   [
-    'a list that is no database, with what mends it,',
+    'a list that is not a database, and its repair',
     dir => writeFileSync(list(dir), 'hello\n'),
     'list',
     /proxies\.db is not a database; import .*: proxylist import --replace FILE, or restore .* --force FILE$/,
@@ -92,7 +92,7 @@ const TROUBLES: readonly Trouble[] = [
   ],
   ['truncated keys', dir => truncateSync(keys(dir), 5000), KEYS, /is damaged/],
 ]
-test.each(TROUBLES)('%s is found', async (_, make, check, found) => {
+test.each(TROUBLES)('doctor finds %s', async (_, make, check, found) => {
   const dir = healthy()
   make(dir)
   expect((await wrongIn(dir))[check]).toMatch(found)
@@ -111,7 +111,7 @@ test.each([
     expect.stringMatching(/^no proxy was .* 10 minutes, as all checks lie in the future/),
   ],
   [[], 0, expect.stringMatching(/^the list is empty; fill it with: proxylist import/)],
-])('freshness of %j, %d ms after T0', async (rows, ms, found) => {
+])('doctor reports the freshness of %j, %d ms after T0', async (rows, ms, found) => {
   expect((await wrongIn(healthy(rows), {}, T0 + ms)).freshness).toEqual(found)
 })
 
@@ -138,7 +138,7 @@ test('rows checked in the future are not fresh until they are imported again', a
 })
 
 const IS_ROOT = process.getuid?.() === 0
-test.skipIf(!IS_ROOT)('files that root has copied are found', async () => {
+test.skipIf(!IS_ROOT)('doctor finds files that root has copied', async () => {
   const dir = healthy()
   for (const path of [dir, list(dir)]) chownSync(path, 65534, 65534)
   expect(await wrongIn(dir)).toEqual({
@@ -152,7 +152,7 @@ test.skipIf(!IS_ROOT)('files that root has copied are found', async () => {
   })
 })
 
-describe('variables of the environment', () => {
+describe('doctor reports variables', () => {
   test.each([
     [{ PROXYLIST_LISTN: ':1' }, 'PROXYLIST_LISTN is not a setting; did you mean PROXYLIST_LISTEN?'],
     [{ PROXYLIST_WHOLLY_UNKNOWN: '1' }, 'PROXYLIST_WHOLLY_UNKNOWN is not a setting'],
@@ -163,7 +163,7 @@ describe('variables of the environment', () => {
   })
 })
 
-describe('feeds and places', () => {
+describe('doctor reports', () => {
   const MISSING = 'no such file or directory'
   test.each([
     [{ PROXYLIST_FEED: 'a b replace' }, 'the feed b says replace'],
@@ -183,7 +183,7 @@ describe('feeds and places', () => {
     expect(wrong.feeds).toStartWith(found)
   })
 
-  test('a feed that failed is found while the settings name it', async () => {
+  test('a failed feed while the settings name it', async () => {
     const dir = healthy()
     const fetched = await runCommand(['fetch', '--feed', '/none.csv', '--data', dir])
     expect(fetched.exitCode).toBe(1)
@@ -194,7 +194,7 @@ describe('feeds and places', () => {
     expect(await wrongIn(dir)).toEqual({})
   })
 
-  test('files with secrets that others can read are found', async () => {
+  test('files with secrets that others can read', async () => {
     const dir = temporaryDirectory()
     const [feeds, headers] = [join(dir, 'feeds.conf'), join(dir, 'headers')]
     writeFileSync(headers, 'X-Key: 1\n', { mode: 0o640 })

@@ -64,7 +64,7 @@ test('a list gets places when it is exported and imported again', async () => {
   await runStep(cwd, { args: ['list', ALL], stdout: PLACES })
 })
 
-test('a feed names a database that cannot be used', async () => {
+test('a feed reports a database that cannot be used', async () => {
   const cwd = directory()
   const args = ['fetch', '--feed', 'a.csv', '--geoip', 'asn.mmdb']
   const { exitCode, stdout } = await runCommand(args, { cwd })

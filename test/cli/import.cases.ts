@@ -42,7 +42,7 @@ const IN_FORMATS = [
 
 export const FORMATS: readonly Transcript[] = [
   {
-    name: 'its content tells the format, not its name',
+    name: 'the content of a file decides its format, not its name',
     files: Object.fromEntries(IN_FORMATS.map(({ text }, i) => [`list-${i}`, text])),
     steps: IN_FORMATS.flatMap((_, i) => [
       imports(`list-${i} --data data-${i}`, { read: 2, added: 2 }),
@@ -110,7 +110,7 @@ const many = (rows: number): string =>
 /** What `--replace` refuses, and how an operator says that it is meant. */
 export const GUARDS: readonly Transcript[] = [
   {
-    name: '--replace by a file without a row needs --allow-empty',
+    name: '--replace with a file without rows needs --allow-empty',
     files: { 'a.txt': TXT, 'empty.json': '[]', empty: '' },
     steps: [
       imports('a.txt', { read: 2, added: 2 }),
@@ -248,7 +248,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'one file that is missing, of no known format, or has only bad rows stops all',
+    name: 'a file that is missing, of no known format or has only bad rows stops the import',
     files: {
       'a.txt': TXT,
       'b.bin': '\u0000\u0001\u0002',

@@ -21,7 +21,7 @@ testTranscripts('import takes whole lists', WHOLE_LISTS)
 testTranscripts('import --replace is guarded', GUARDS)
 testTranscripts('import maps columns', FOUND)
 
-describe('list prints what import reads back, byte for byte', () => {
+describe('list prints text that import reads back, byte for byte', () => {
   const forms = ['json', 'json&format=object&wrap=1&pretty=0&split_ip=1'].concat(
     'csv',
     'csv.file&sort=ping&split_ip=1',
@@ -62,7 +62,7 @@ const NO_LIST: readonly (readonly [what: string, make: () => string])[] = [
 ]
 
 test.each(NO_LIST)(
-  'five imports --replace where there is %s run one after the other',
+  'five commands import --replace run one after the other where there is %s',
   async (_, make) => {
     const dir = make()
     const numbers = [1, 2, 3, 4, 5]

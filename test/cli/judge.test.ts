@@ -99,7 +99,7 @@ describe('a judge', () => {
     await judge.stop()
   })
 
-  test('reads its own variables, not those of a server', async () => {
+  test('reads its own variables, not the variables of a server', async () => {
     const file = secretFile()
     const judge = startProgram(['judge'], {
       ...{ PROXYLIST_LISTEN: '127.0.0.1:1', PROXYLIST_KEY: 'secret' },

@@ -39,7 +39,7 @@ describe('a signal ends a command with one sentence', () => {
     ['keys add --key -', 'SIGINT', 130, ''],
     ['restore -', 'SIGTERM', 143, 'access.db'],
   ] as const)(
-    '%s, which waits for its stdin: %s is status %d',
+    '%s, which waits for stdin: %s gives status %d',
     async (line, signal, status, input) => {
       const data = join(temporaryDirectory(), 'data')
       await using running = startProgram([...line.split(' '), '--data', data])
@@ -70,7 +70,7 @@ describe('a signal ends a command with one sentence', () => {
   })
 })
 
-test('backup - writes to no terminal', async () => {
+test('backup - refuses to write to a terminal', async () => {
   const dir = dataDirectory()
   const line = [...program(), 'backup', '-', '--data', dir].join(' ')
   const { stdout } = Bun.spawnSync(['script', '-qec', line, '/dev/null'], { env: RUNNER_FREE })
@@ -125,7 +125,7 @@ const DISKS = [
 const MOUNTS = smallDisk('300k')
 
 describe.skipIf(MOUNTS === null)('on a disk that cannot be written', () => {
-  test.each(DISKS)('commands name doctor, which names the reason: %s', async (...row) => {
+  test.each(DISKS)('commands name doctor, which reports the reason: %s', async (...row) => {
     const [, size, spoil, says] = row
     const disk = smallDisk(size) ?? ''
     const data = join(disk, 'data')

@@ -268,7 +268,7 @@ const NO_GOLD = "there is no plan 'gold'; make it with: proxylist plans set gold
 /** What is wrong with a file, and what import says. */
 const BAD_FILES: readonly (readonly [string, () => string, readonly (string | RegExp)[]])[] = [
   [
-    'an unknown plan, which is said once, and keys that are known or there twice',
+    'an unknown plan, reported once, and keys that are known or duplicate',
     () => {
       const known = { hash: Bun.SHA256.hash('one', 'hex') }
       const gold = [1, 2].map(n => exported({ plan: 'gold', note: String(n) })).join('')
@@ -291,7 +291,7 @@ const BAD_FILES: readonly (readonly [string, () => string, readonly (string | Re
     ['-:1: a temporary key (its plan is null) must end', bad(1)],
   ],
   [
-    'JSON of another kind, without repeating what may be a key',
+    'other JSON, without repeating a possible key',
     () =>
       `{"id":"abc"}\n{"id":"abc","hash":"00","old_secrets":[]}\n{bad secret-\n${exported({ prefix: 'a\0' })}`,
     [
@@ -304,7 +304,7 @@ const BAD_FILES: readonly (readonly [string, () => string, readonly (string | Re
   ],
 ]
 
-test.each(BAD_FILES)('keys import refuses the whole of a file with %s', async (_, text, lines) => {
+test.each(BAD_FILES)('keys import refuses a whole file with %s', async (_, text, lines) => {
   const before = stored()
   const outcome = await runCommand(['keys', 'import', '-'], { cwd, stdin: text() })
   expect<unknown>([outcome.exitCode, outcome.stdout, outcome.stderr.trim().split('\n')]).toEqual([

@@ -182,7 +182,7 @@ export const TWINS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'a flag wins over a bad variable, which is named where there is no flag',
+    name: 'a flag wins over a bad variable, which is an error without the flag',
     files: TEXT,
     steps: [
       {

@@ -23,7 +23,7 @@ const withPassword = (url: string): string => url.replace('postgres@', 'postgres
 
 const UNREACHABLE = 'postgres://user:s3cr3t-word@127.0.0.1:1/none'
 
-test('backup and restore name a database that is away, without its password', async () => {
+test('backup and restore name a database that does not answer, without its password', async () => {
   const cwd = temporaryDirectory()
   await runStep(cwd, { args: ['backup', 'one.tar', '--data', dataDirectory(ROWS)], stderr: /./ })
   for (const args of [
@@ -40,7 +40,7 @@ test('backup and restore name a database that is away, without its password', as
 })
 
 describe.skipIf(!HAS_POSTGRES)('a backup', () => {
-  test('moves between one machine and many, with what limits count', async () => {
+  test('moves keys and their usage between one machine and many', async () => {
     const cwd = temporaryDirectory()
     const limits = { burst: { requests: 3, seconds: 3600 } }
     const [dir, url] = [dataDirectory(ROWS, limits), withPassword(await emptyDatabase())]

@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 afterAll(cleanUp)
 
 describe('a stale list, a failing feed, a key that ends, a full disk and a wrong clock', () => {
-  test('are in console, doctor and metrics in the same words, and go when they are fixed', async () => {
+  test('appear in console, doctor and metrics in the same words until they are fixed', async () => {
     const { ask, run, reasons, readAgain, mend } = await startTroubled()
     const stateOf = async (): Promise<State> =>
       JSON.parse(await (await ask('/console/state')).text())

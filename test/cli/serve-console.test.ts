@@ -100,7 +100,7 @@ describe('serve --admin-listen', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n/is)
   })
 
-  test('on a unix socket is only for its owner', async () => {
+  test('on a unix socket serves only its owner', async () => {
     const socket = join(temporaryDirectory(), 'admin.sock')
     const server = await start(dataDirectory(), [], `unix:${socket}`)
     expect(statSync(socket).mode & 0o777).toBe(0o600)
@@ -186,7 +186,7 @@ describe('an upload', () => {
     expect((await valueOf(shared.ask('/console/overview'))).list.rows).toBe(5001)
   })
 
-  test('ends at once with the server, and the list stays as it was', async () => {
+  test('ends at once with the server, and the list is unchanged', async () => {
     const empty = temporaryDirectory()
     const server = await start(empty)
     const response = await server.ask('/console/import?type=socks5', {
@@ -210,7 +210,7 @@ async function livePaths(server: typeof shared): Promise<string[]> {
   return lines.map(line => String(line.path))
 }
 
-test('with --sample, --log off and all addresses, it warns of no TLS, refuses imports, and has a live log', async () => {
+test('a sample server on all addresses with --log off warns of no TLS, refuses imports and has a live log', async () => {
   const server = await start(temporaryDirectory(), ['--sample', '--log', 'off'], '0.0.0.0:0')
   await server.says(/the admin listener is open to other machines, and without TLS/)
   expect(await valueOf(server.ask('/console/import', { ...ADMITTED, body: 'x' }))).toMatchObject({

@@ -131,7 +131,7 @@ describe('SIGHUP', () => {
     expect(await server.stop()).toBe(0)
   })
 
-  test('ends nothing without a feeds file, or while requests finish', async () => {
+  test('does not end a server without a feeds file, or one that finishes requests', async () => {
     const dir = dataDirectory()
     const server = await start(dir)
     server.kill('SIGHUP')

@@ -40,7 +40,7 @@ async function expectRefusal(listen: string, why: string, dir = temporaryDirecto
 }
 
 describe('a server that listens', () => {
-  test('names unknown variables, and wrong ones of other commands', async () => {
+  test('warns of unknown variables, and of wrong variables of other commands', async () => {
     const env = { PROXYLIST_TRUST_PROXI: '127.0.0.1', PROXYLIST_RATE: 'fast' }
     const args = ['serve', '--listen', '127.0.0.1:0', '--data', temporaryDirectory()]
     const server = startProgram(args, env)
@@ -66,7 +66,7 @@ describe('a server that listens', () => {
     },
   )
 
-  test('starts without list and keys, says how to make them, and makes files only for their owner', async () => {
+  test('starts without list and keys, says how to make them, and makes files only for its owner', async () => {
     const dir = join(temporaryDirectory(), 'data')
     const server = await startChild(dir)
     expect(await ask(server, '/api?key=demo')).toBe('404 PROXIES_NOT_FOUND')
@@ -194,11 +194,11 @@ const entryOf = (output: string) => JSON.parse(LINE.exec(output)?.[0] ?? '{}')
 const serveLong = (...more: string[]) =>
   startProgram(['serve', '--listen', '127.0.0.1:0', '--data', longDirectory(), ...more])
 
-describe('ending', () => {
+describe('a server that stops', () => {
   test.each([
     ['SIGTERM', ['--grace', '30d']],
     ['SIGINT', []],
-  ] as const)('%s lets requests in flight finish %p', async (signal, more) => {
+  ] as const)('finishes requests in flight after %s %p', async (signal, more) => {
     await using server = serveLong(...more)
     const url = new URL((await server.says(/http:\S+\n/)).trim())
     const reading = await readSlowly(url)
@@ -220,7 +220,7 @@ describe('ending', () => {
     expect(entry.truncated).toBeUndefined()
   })
 
-  test('a closed terminal lets requests in flight finish', async () => {
+  test('finishes requests in flight after its terminal closes', async () => {
     const args = ['serve', '--listen', '127.0.0.1:0', '--data', longDirectory()]
     const server = onTerminal(args, createClock().env)
     const listening = /http:\S+(?=\r\n)/
@@ -234,7 +234,7 @@ describe('ending', () => {
     expect(await server.exited).toBe(0)
   })
 
-  test('cuts a download that takes longer than --grace, with its log line', async () => {
+  test('cuts a download that takes longer than --grace, with a log line', async () => {
     await using server = serveLong('--grace', '0s')
     const url = new URL((await server.says(/http:\S+\n/)).trim())
     const { socket, received } = await readSlowly(url)
@@ -248,7 +248,7 @@ describe('ending', () => {
     expect(bytes).toBeGreaterThan(received())
   })
 
-  test('cuts a download of a revoked key at its next chunk, with its log line', async () => {
+  test('cuts a download of a revoked key at its next chunk, with a log line', async () => {
     const key = 'revoked'
     const [id = ''] = addKeys(longDirectory(), {}, [{ key, plan: 'standard' }], T0)
     await using server = serveLong()

@@ -103,7 +103,7 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
     expect(took).toBeLessThan(1_000)
   })
 
-  test('say their version and lag, and are listed in the database', async () => {
+  test('report their version and lag in the database', async () => {
     const { text } = await (nodes[0] as Node).request('/readyz')
     expect(text).toMatch(/^ready list_version=\d+ lag_seconds=\d+\.\d\n$/)
     expect(await listedNodes()).toEqual(nodes.map(addressOf).toSorted())
@@ -111,7 +111,7 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('nodes', () => {
-  test('a node that stops writes its records and removes its row; a killed one holds no lock', async () => {
+  test('write their records and remove their row when they stop; a killed node holds no lock', async () => {
     const [killed, stopped] = await Promise.all([startNode(url), startNode(url)])
     await Promise.all([killed, stopped].map(node => until(() => isReady(node))))
     expect(await statusOf(stopped, OTHER)).toBe(200)
@@ -167,7 +167,7 @@ async function otherDatabase(name: string): Promise<string> {
 }
 
 describe.skipIf(!HAS_POSTGRES)('a node', () => {
-  test('runs the jobs of all: feeds, retention, old machines; when it is killed, another node does', async () => {
+  test('runs the shared jobs for feeds, retention and old machines; another node takes over after a kill', async () => {
     const url = await otherDatabase('jobs')
     const [file, feed] = ['list.csv', 'feed.txt'].map(name => join(temporaryDirectory(), name))
     const at = (agoMs: number): string => new Date(T0 - agoMs).toISOString()

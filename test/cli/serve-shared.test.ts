@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
-test('two servers share a limit exactly, which survives that they are killed', async () => {
+test('two servers share a limit exactly, also after they are killed', async () => {
   const dir = dataDirectory(undefined, { burst: { requests: 50, seconds: 3600 } })
   const servers = await Promise.all([startChild(dir), startChild(dir)])
   const answers = await Promise.all(

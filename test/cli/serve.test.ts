@@ -47,7 +47,7 @@ test('the access log has one JSON line for each request', async () => {
   expect(new Set(entries.map(entry => entry.id)).size).toBe(entries.length)
 })
 
-test('a new server prints commands that a shell takes', async () => {
+test('a new server prints commands that a shell accepts', async () => {
   const data = `${temporaryDirectory()}/my data`
   const server = await startChild(data)
   await server.stop()
@@ -55,7 +55,7 @@ test('a new server prints commands that a shell takes', async () => {
   expect(server.output()).toContain(`create one with: proxylist keys add --data '${data}'\n`)
 })
 
-test('every option of serve has its twin in the environment', async () => {
+test('every option of serve has an environment variable', async () => {
   await using server = startProgram(['serve'], {
     PROXYLIST_DATA: dataDirectory(),
     PROXYLIST_LISTEN: '127.0.0.1:0',
@@ -285,7 +285,7 @@ const RAW_REQUESTS: readonly RawRequest[] = [
   ],
   ['OPTIONS for everything', `OPTIONS * HTTP/1.1\r\nHost: a\r\n${CLOSE}`, [400, 404]],
   ['CONNECT', `CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n${CLOSE}`, [400, 404]],
-  ['a method there is not', `FETCH ${ASK} HTTP/1.1\r\nHost: a\r\n${CLOSE}`, [0, 400, 405]],
+  ['an unknown method', `FETCH ${ASK} HTTP/1.1\r\nHost: a\r\n${CLOSE}`, [0, 400, 405]],
   ['a greeting of TLS', '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\r\n\r\n', [400]],
 ]
 
@@ -311,7 +311,7 @@ describe('an odd request:', () => {
     ['GET', ASK, 200, CLOSE],
     ['GET', ASK, 200, 'Connection: Keep-Alive, Close\r\n\r\n'],
   ] as const)(
-    '%s %s gets %d before its body has come, and its connection is closed',
+    '%s %s gets %d before its body arrives, and its connection is closed',
     async (method, path, status, rest) => {
       const answer = await exchange(`${method} ${path} HTTP/1.1\r\nHost: a\r\n${rest}`, true)
       expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} .*\r\nconnection: close\r\n`, 'is'))
@@ -320,7 +320,7 @@ describe('an odd request:', () => {
   )
 
   test.each([ASK, `${ASK}x`, '/api', '/key', '/stats', '/healthz', '/docs', '/nowhere', '/'])(
-    '%s asked a thousand times in a row gets one answer at most, and others do not wait',
+    '%s a thousand times in a row gets one answer at most, and delays no other client',
     async path => {
       const answer = await exchange(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(1000), true)
       expect(answer.split('HTTP/1.1 ').length).toBeLessThanOrEqual(2)

@@ -66,7 +66,7 @@ test('an import that a signal reaches during its commit succeeds', async () => {
   expect(rowsIn(dir)).toBe(2)
 })
 
-test('a command that is done when a signal comes ends as usual', async () => {
+test('a command that is done when a signal arrives ends as usual', async () => {
   const done = interruptible('nothing was changed', async signal => {
     process.emit('SIGINT')
     expect(signal.aborted).toBeTrue()

@@ -77,7 +77,7 @@ describe('stats', () => {
     })
   })
 
-  test('draws them for a terminal', async () => {
+  test('draws charts on a terminal', async () => {
     const { stdout } = await runCommand(['stats', '--data', dir])
     for (const line of [
       'Today (UTC): 5 requests, 14 records, 1 refused\n',
@@ -97,7 +97,7 @@ describe('stats', () => {
   test.each([
     ['no list', PROXY_FILE, 'The list is empty.\n'],
     ['no keys', ACCESS_FILE, 'Today (UTC): 0 requests, 0 records, 0 refused\n'],
-  ])('prints the rest with %s', async (_, file, line) => {
+  ])('prints the other parts with %s', async (_, file, line) => {
     const rest = temporaryDirectory()
     cpSync(dir, rest, { recursive: true })
     rmSync(join(rest, file))

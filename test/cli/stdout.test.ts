@@ -67,7 +67,7 @@ describe('a closed stdout', () => {
   }))
   const env = { ...createClock().env, PROXYLIST_DATA: dataDirectory(many) }
 
-  test.each(COMMANDS)('%s ends with its usual status %d', async (line, exitCode) => {
+  test.each(COMMANDS)('lets %s end with its usual status %d', async (line, exitCode) => {
     const args = line.split(' ')
     const usual = await runCommand(args, { env })
     expect(usual.exitCode).toBe(exitCode)
@@ -84,7 +84,7 @@ describe('a closed stdout', () => {
 describe('a full stdout', () => {
   const env = { ...createClock().env, PROXYLIST_DATA: dataDirectory() }
   test.each(['list', 'list get=json', 'keys export', 'backup -'])(
-    '%s says that it cannot be written',
+    'makes %s say that it cannot write',
     async line => {
       const stdout = { file: '/dev/full' }
       const child = launch([...program(), ...line.split(' ')], { env, stdout })
@@ -95,7 +95,7 @@ describe('a full stdout', () => {
     },
   )
 
-  test('keys add and keys rotate revoke or replace the key that nobody could read', async () => {
+  test('makes keys add revoke its key and keys rotate ask for another rotation', async () => {
     const run = async (...args: string[]) => {
       const child = launch([...program(), ...args], { env, stdout: { file: '/dev/full' } })
       return [await child.ended, child.written.stderr.split('\n').at(-2)]
@@ -109,7 +109,7 @@ describe('a full stdout', () => {
   })
 })
 
-describe('Ctrl-C while nobody reads a new key', () => {
+describe('Ctrl-C before a new key is read', () => {
   const env = { ...createClock().env, PROXYLIST_DATA: dataDirectory() }
   type Listed = { id: string; state: string }
   const listed = async (): Promise<Listed[]> =>
@@ -124,7 +124,7 @@ describe('Ctrl-C while nobody reads a new key', () => {
     return [await child.ended, child.written.stderr.split('\n').at(-2)]
   }
 
-  test.each(['keys add', 'keys temp'])('%s says that the key is revoked, and it is', async line => {
+  test.each(['keys add', 'keys temp'])('revokes the key of %s, which says so', async line => {
     const before = (await listed()).map(({ id }) => id)
     const said = 'proxylist: the key could not be printed (interrupted); it is revoked'
     expect(await interrupted(...line.split(' '))).toEqual([130, said])
@@ -132,7 +132,7 @@ describe('Ctrl-C while nobody reads a new key', () => {
     expect(added).toMatchObject([{ state: 'revoked' }])
   })
 
-  test('keys rotate says that the secret could not be printed', async () => {
+  test('makes keys rotate say that the secret could not be printed', async () => {
     const { id = '' } = (await listed()).find(({ state }) => state === 'active') ?? {}
     const said = 'proxylist: the secret could not be printed (interrupted); rotate again'
     expect(await interrupted('keys', 'rotate', id)).toEqual([130, said])
@@ -157,7 +157,7 @@ async function oddData(): Promise<string> {
   return odd
 }
 
-describe('a terminal shows escaped what would steer it, forge a line or turn text around:', () => {
+describe('a terminal shows control characters escaped in', () => {
   const name = /a\\u009b\\u202e\\u2028b/
   test.each([
     ['a label', ['keys', 'list'], /a\\u202e\\u2028b\r\n$/],
@@ -237,7 +237,7 @@ describe('serve', () => {
     expect(await child.stop()).toBe(0)
   })
 
-  test('drops lines of a log that nobody reads, and counts them', async () => {
+  test('drops log lines while stdout is blocked, and counts them', async () => {
     const { pipe, server, ask } = await startPiped()
     const requests = 12_000 // more than wait
     for (let sent = 0; sent < requests; sent += 500) await askAtOnce(server.port, 500)
@@ -264,7 +264,7 @@ describe('serve', () => {
   })
 
   test.skipIf(process.platform !== 'linux')(
-    'hands over at SIGUSR2 while nobody reads its log',
+    'hands over at SIGUSR2 while stdout is blocked',
     async () => {
       const { pipe, server, ask } = await startPiped(freePort())
       await ask()

@@ -169,7 +169,7 @@ describe.skipIf(!isLinux)('serve on the address of a running server of the same 
 
 describe.skipIf(!isLinux)('SIGUSR2', () => {
   test.skipIf(BINARY === undefined)(
-    'goes on when the program cannot be started, and says why',
+    'keeps the server running when the program cannot start, and says why',
     async () => {
       const copy = join(temporaryDirectory(), 'proxylist')
       copyFileSync(BINARY ?? '', copy)
@@ -187,7 +187,7 @@ describe.skipIf(!isLinux)('SIGUSR2', () => {
   )
 
   test.skipIf(BINARY === undefined)(
-    'ends the new server, too, when the old one is stopped before it took over',
+    'ends the new server too when the old one is stopped before the takeover',
     async () => {
       const copy = join(temporaryDirectory(), 'proxylist')
       copyFileSync(BINARY ?? '', copy)

@@ -12,18 +12,18 @@ describe('the service manager', () => {
     [{ WATCHDOG_USEC: '0' }, null],
     [{ WATCHDOG_USEC: '-5' }, null],
     [{ WATCHDOG_USEC: '9'.repeat(19) }, null], // a timer that long would fire at once, again and again
-  ])('of %j: a watchdog every %p ms', (env, watchdogMs) => {
+  ])('in %j wants a watchdog signal every %p ms', (env, watchdogMs) => {
     expect(serviceManager({ NOTIFY_SOCKET: socket, ...env })).toEqual({ socket, watchdogMs })
   })
 
-  test('without a socket is none', () => {
+  test('is absent without a socket', () => {
     for (const env of [{}, { NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }]) {
       expect(serviceManager(env)).toBeNull()
     }
   })
 })
 
-describe('a variable that steers the runtime', () => {
+describe('a variable that changes the runtime', () => {
   test.each([
     'BUN_OPTIONS',
     'BUN_BE_BUN',

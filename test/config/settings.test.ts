@@ -40,7 +40,7 @@ const NOT_ON = ['2', '-1', 'y', 'enabled', ' 1', 'constructor', '__proto__']
 const [ON, OFF] = [words('1 true TRUE yes on'), words('0 false False no off')]
 const RANGES: Case = [
   undefined,
-  [], // see "lists of trusted ranges" below
+  [], // see "a list of trusted ranges" below
   [
     ...words('localhost 10.0.0.0/33 10.0.0.0/-1 10.0.0.0/ 10.0.0.0/8/8 10.0.0.0/+8 10.0.0/8 /8'),
     ...words('::1/129 [::1] 10.0.0.0/8, 10.0.0.0/8;10.0.0.1 10.0.0.0/8,,10.0.0.1'),
@@ -445,7 +445,7 @@ describe.each(NAMES)('the setting %s', name => {
     }
   })
 
-  test('rejects everything else as wrong usage, saying which option must be what', () => {
+  test('rejects other values as wrong usage, with the option and its allowed values', () => {
     const flag = flagOf(name).split(' ')[0]
     for (const text of refused) {
       const failure = refusal(() => byFlag(name, text))
@@ -462,8 +462,8 @@ describe.each(NAMES)('the setting %s', name => {
   })
 })
 
-describe('where a value comes from', () => {
-  test('a flag wins over the environment, also over a bad variable; the environment over the default', () => {
+describe('settings', () => {
+  test('come from the flag, even over a bad variable, else the environment, else the default', () => {
     const env = { PROXYLIST_RETAIN: 'x', PROXYLIST_DATA: '/from/environment' }
     const names = ['retain', 'data', 'grace'] as const
     expect(readSettings(names, { retain: '3d' }, env)).toEqual({
@@ -473,13 +473,13 @@ describe('where a value comes from', () => {
     expect(refusal(bad).message).toStartWith('--retain must be ')
   })
 
-  test('a switch given as a flag is on, and can be turned off over the environment', () => {
+  test('turn a switch on by its flag, or off despite the environment', () => {
     expect(byFlag('sample', true)).toBe(true)
     const env = { PROXYLIST_SAMPLE: '1' }
     expect(readSettings(['sample'], { sample: false }, env).sample).toBe(false)
   })
 
-  test('the data directory: flag, else PROXYLIST_DATA, else STATE_DIRECTORY, else ./data', () => {
+  test('take the data directory from the flag, PROXYLIST_DATA, STATE_DIRECTORY or ./data', () => {
     const systemd = { STATE_DIRECTORY: '/var/lib/proxylist' }
     const both = { ...systemd, PROXYLIST_DATA: '/srv' }
     expect(readSettings(['data'], { data: '/flag' }, both).data).toBe('/flag')
@@ -491,8 +491,8 @@ describe('where a value comes from', () => {
   })
 })
 
-describe('the names of settings', () => {
-  test('environment variables are PROXYLIST_ and the flag in capitals, of judge PROXYLIST_JUDGE_', () => {
+describe('a setting', () => {
+  test('has the variable PROXYLIST_ (judge: PROXYLIST_JUDGE_) and its flag in capitals', () => {
     expect(environmentNameOf('data')).toBe('PROXYLIST_DATA')
     expect(environmentNameOf('trustProxy')).toBe('PROXYLIST_TRUST_PROXY')
     for (const name of NAMES) {
@@ -503,12 +503,12 @@ describe('the names of settings', () => {
     }
   })
 
-  test('every setting has a sentence of help', () => {
+  test('has a sentence of help', () => {
     for (const name of NAMES) expect(SETTINGS[name].help.length).toBeGreaterThan(8)
   })
 })
 
-describe('lists of trusted ranges', () => {
+describe('a list of trusted ranges', () => {
   const ranges = [
     ['10.0.0.0/8', ['10.0.0.0', '10.255.255.255'], ['9.255.255.255', '11.0.0.0', '::1']],
     ['10.1.2.3', ['10.1.2.3'], ['10.1.2.2', '10.1.2.4']],

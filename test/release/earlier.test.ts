@@ -52,12 +52,12 @@ async function directoryOf(release: string): Promise<string> {
 
 const RELEASES = readdirSync(FOLDER).map(name => name.replace('.tar.zst', ''))
 
-test('each released version has a fixture: GOLDEN=write makes that of the version in package.json', () => {
+test('each released version has a fixture: GOLDEN=write makes one for the version in package.json', () => {
   expect(RELEASES).toContain(version)
 })
 
 describe.each(RELEASES)('the data of %s', release => {
-  test('are served as they were: list, key, plan and what was used of it', async () => {
+  test('are served unchanged: list, key, plan and usage', async () => {
     const service = await startChild(await directoryOf(release))
     const answer = await service.request(`/api?key=${KEY}&time=999999999`)
     expect(answer.status).toBe(200)
@@ -70,7 +70,7 @@ describe.each(RELEASES)('the data of %s', release => {
     await service.stop()
   })
 
-  test('are changed and read by commands, and doctor finds nothing wrong with them', async () => {
+  test('are changed and read by commands, and doctor finds no problem', async () => {
     const data = ['--data', await directoryOf(release)]
     expect((await proxylist(['plans', 'set', 'gold', '--daily', '8', ...data])).exitCode).toBe(0)
     const row = { stdin: 'http://192.0.2.9:80\n' }

@@ -56,7 +56,7 @@ test('notes have the commits since the release before, by area', () => {
   expect(notesOf('1.0.0', null)).toContain('`proxylist import FILE`')
 })
 
-test('TARGETS chooses machines; one that there is not is named with those that there are', () => {
+test('TARGETS chooses machines; an unknown one is named with the known ones', () => {
   expect(targetsFrom()).toHaveLength(7)
   expect(targetsFrom('macos-arm64, linux-x64')).toEqual(['linux-x64', 'macos-arm64'])
   expect(() => targetsFrom('linux-x86')).toThrow(/may have linux-x64, .*, not linux-x86/)
@@ -142,7 +142,7 @@ describe('install.sh', () => {
     return dir
   }
 
-  test('puts the program of a folder in place, says what it did and how to undo it', async () => {
+  test('installs the program of a folder, says what it did and how to undo it', async () => {
     const to = join(temporaryDirectory(), 'new')
     expect(await install('--from', await release(), '--to', to)).toEqual({
       ...{ exitCode: 0, stderr: '' },
@@ -206,13 +206,13 @@ describe('install.sh', () => {
     [['--from'], /--from needs a value/],
     [['--form', 'x'], /there is no option --form/],
     [['--from', '/dev/null/x', '--to', '/dev/null/y'], /cannot make the folder/],
-  ])('%j is refused', async (args, says) => {
+  ])('refuses %j', async (args, says) => {
     const { exitCode, stderr } = await install(...args)
     expect([exitCode, stderr]).toEqual([1, expect.stringMatching(says)])
   })
 
   test.if(Bun.which('shellcheck') !== null)(
-    'and the scripts of the package are clean',
+    'passes shellcheck with the scripts of the package',
     async () => {
       const debian = ['postinst', 'prerm', 'postrm'].map(name => join(ROOT, 'data/debian', name))
       expect(await succeed(['shellcheck', script, ...debian])).toBe('')
@@ -222,7 +222,7 @@ describe('install.sh', () => {
 
 describe('workflows', () => {
   const folder = join(ROOT, '.github/workflows')
-  test.each(readdirSync(folder))('%s runs make targets only, of pinned actions', name => {
+  test.each(readdirSync(folder))('%s runs only make targets and pinned actions', name => {
     const yaml = readFileSync(join(folder, name), 'utf8')
     const make = readFileSync(join(ROOT, 'Makefile'), 'utf8')
     for (const [, command = ''] of yaml.matchAll(/run: (.*)/g)) {
