@@ -163,7 +163,7 @@ const FILES: { readonly [what: string]: fc.Arbitrary<File> } = {
   }),
 }
 
-describe('whatever stands beside them, the importer reads all addresses of', () => {
+describe('the importer reads all addresses, beside any other text, of', () => {
   for (const [what, anyFile] of Object.entries(FILES)) {
     const property = fc.asyncProperty(anyFile, async ({ text, addresses }) => {
       const defaults = { ...DEFAULTS, type: 'http' as const }

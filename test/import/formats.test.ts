@@ -28,7 +28,7 @@ async function found(format: Format, ...chunks: string[]): Promise<Found[]> {
 }
 
 describe('the format of a file', () => {
-  test('depends on complete lines when only the beginning is known', () => {
+  test('is read from complete lines while more may follow', () => {
     expect(detectFormat('# a comment\nnot yet 1.2.3.4:80', false, NAMES)).toBe('txt')
     expect(() => detectFormat('rubbish\n1.2.3.4:80', false, NAMES)).toThrow(UnusableFile)
     expect(detectFormat('rubbish\n1.2.3.4:80', true, NAMES)).toBe('txt')
@@ -100,7 +100,7 @@ describe('a reader finds', () => {
       })
     }
   }
-  test('how many cells a row has too few', async () => {
+  test('how many cells a row lacks', async () => {
     expect(await found('csv', 'ip,type\na\n')).toEqual([[2, 'has 1 columns, the header has 2']])
   })
 })
@@ -190,7 +190,7 @@ describe('a reader refuses', () => {
     await expect(outcome).rejects.toThrow(UnusableFile)
     await expect(outcome).rejects.toThrow(says)
   })
-  test('only more than 15 envelopes in each other', async () => {
+  test('more than 15 nested envelopes, but not 15', async () => {
     expect(await found('json', nested(15))).toEqual([[1, { ip: '1.2.3.4:80' }]])
   })
   test.each(['{"filters":"', '{"', '{"data":[],"'])(

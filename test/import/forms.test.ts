@@ -438,7 +438,7 @@ describe('the importer understands', () => {
       expect(results).toEqual(wanted)
     })
   }
-  test('no value of words that mean unknown, without a note', async () => {
+  test('words that mean unknown as no value, without a note', async () => {
     const { totals } = await read(
       '[{"ip":"192.0.2.1:80","country":"ZZ","city":"-","anon":"N/A"}]',
       HTTP,
@@ -469,7 +469,7 @@ const ALIVE = [
 ]
 
 describe('the importer skips', () => {
-  test('each record that is marked as dead, and keeps the others', async () => {
+  test('each record that is marked as dead, but no other', async () => {
     const rows = [...DEAD, ...ALIVE].map((row, i) => ({ ip: `192.0.2.1:${i + 1}`, ...row }))
     const { proxies, totals } = await read(JSON.stringify(rows), HTTP)
     const taken = new Set(proxies.map(({ port }) => port))

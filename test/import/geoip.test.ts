@@ -37,16 +37,16 @@ const placed = (row: { [member: string]: unknown }): string[] => {
 describe('a row gets', () => {
   const ROWS: readonly (readonly [string, { [member: string]: unknown }, string[]])[] = [
     ['country and city in both languages', {}, ['DE', 'Берлин', 'Berlin']],
-    ['the English name where there is no other', { ip: '192.0.3.1:80' }, ['DE', 'Bonn', 'Bonn']],
+    ['the English name if there is no other', { ip: '192.0.3.1:80' }, ['DE', 'Bonn', 'Bonn']],
     ['a country alone', { ip: '192.0.4.1:80' }, ['DE', '', '']],
     ['no name that a row must not have', { ip: '192.0.6.1:80' }, ['GB', '', '']],
     ['nothing for an unknown address', { ip: '198.51.100.8:80' }, ['', '', '']],
-    ['what a second database knows', { ip: '203.0.113.9:80' }, ['NL', '', '']],
+    ['a country from a second database', { ip: '203.0.113.9:80' }, ['NL', '', '']],
     ['the place of ip_out, if it has one', { ip_out: '198.51.100.7' }, ['FR', 'Париж', 'Paris']],
-    ['not that of ip when ip_out is unknown', { ip_out: '198.51.100.8' }, ['', '', '']],
+    ['no place of ip when ip_out is unknown', { ip_out: '198.51.100.8' }, ['', '', '']],
     ['the place of an IPv6 address', { ip_out: '2001:db8::1' }, ['SE', 'Умео', 'Umeå']],
     [
-      'a name without the comma that separates cities, and without what no terminal should obey',
+      'a name without commas and without control characters',
       { ip: '192.0.5.1:80' },
       ['US', 'Вашингтон', 'Washington D.C.'],
     ],
@@ -54,30 +54,30 @@ describe('a row gets', () => {
   test.each(ROWS)('%s', (_, row, expected) => expect(placed(row)).toEqual(expected))
 })
 
-describe('what a row brings stays', () => {
+describe('a row keeps', () => {
   const ROWS: readonly (readonly [string, { [member: string]: unknown }, string[]])[] = [
-    ['all', { country: 'fr', city: 'Лион', city_en: 'Lyon' }, ['FR', 'Лион', 'Lyon']],
-    ['its country, and then no city of another', { country: 'fr' }, ['FR', '', '']],
-    ['its country, and the city there', { country: 'de' }, ['DE', 'Берлин', 'Berlin']],
-    ['its city, without a name of another', { city: 'Потсдам' }, ['DE', 'Потсдам', '']],
+    ['its whole place', { country: 'fr', city: 'Лион', city_en: 'Lyon' }, ['FR', 'Лион', 'Lyon']],
+    ['its country, without a city of another country', { country: 'fr' }, ['FR', '', '']],
+    ['its country, and gets the city there', { country: 'de' }, ['DE', 'Берлин', 'Berlin']],
+    ['its city, without the name of another city', { city: 'Потсдам' }, ['DE', 'Потсдам', '']],
     ['its city, with its English name', { city: 'Берлин' }, ['DE', 'Берлин', 'Berlin']],
     ['its English city, with its Russian name', { city_en: 'Berlin' }, ['DE', 'Берлин', 'Berlin']],
     ['its English city', { city_en: 'Potsdam' }, ['DE', '', 'Potsdam']],
   ]
   test.each(ROWS)('%s', (_, row, expected) => expect(placed(row)).toEqual(expected))
 
-  test('and all other members', () => {
+  test('all other members', () => {
     const proxy = proxyOf({ ping: 1, works: 5, smtp: true, anon: 'elite', speed: 7 })
     expect(place(proxy)).toEqual({ ...proxy, country: 'DE', city: 'Берлин', cityEn: 'Berlin' })
   })
 })
 
-test('without a database rows stay as they are', () => {
+test('rows are unchanged without a database', () => {
   const proxy = proxyOf({})
   expect(createPlacing([])(proxy)).toBe(proxy)
 })
 
-describe('a file is refused that', () => {
+describe('a file is refused when it', () => {
   const messageOf = (content: Buffer): string => {
     try {
       createPlacing([openPlaces(content, 'x.mmdb')])(proxyOf({}))

@@ -82,7 +82,7 @@ const REFUSED: readonly (readonly [what: string, says: string, data: string | Ui
   ['damaged zstd', 'is damaged or truncated zstd data', bytes(0x28, 0xb5, 0x2f, 0xfd)],
   ['truncated gzip', 'is damaged or truncated gzip data', GZIP.subarray(0, -9)],
   ['truncated zstd', 'is damaged or truncated zstd data', ZSTD.subarray(0, -9)],
-  ['gzip twice', 'is compressed twice; decompress it once', gzipSync(GZIP)],
+  ['double gzip', 'is compressed twice; decompress it once', gzipSync(GZIP)],
   ['gzip around zstd', 'is compressed twice; ', gzipSync(ZSTD)],
   ['addresses without ports', `${UNKNOWN}addresses without ports: a line must`, '192.0.2.1\n'],
   ['host names', `${UNKNOWN}addresses that are not IPv4: only a.b.c`, 'proxy.example.com:80\n'],
@@ -252,14 +252,14 @@ describe('an import reports', () => {
     ])
     expect(progress.join(' ')).toBe('1,37 3,37 4,54')
   })
-  test('each unknown member once, whatever rows come between', async () => {
+  test('each unknown member once, with any rows in between', async () => {
     const row = (more: string): string => `{"ip":"1.2.3.4:80",${more}"type":"http"}\n`
     const text = row('') + row('"a":1,') + row('') + row('"b":1,"a":1,')
     const { totals, proxies } = await imported([sourceOf('f', text), sourceOf('g', text)])
     expect(totals.ignored).toEqual(['a', 'b'])
     expect(proxies).toHaveLength(8)
   })
-  test('the beginning of a value that it does not understand, printable, and no key', async () => {
+  test('the start of a value that it does not understand, printable and without a key', async () => {
     const values = [`x\0\n${'y'.repeat(60)}`, 'pl_abcdef', { a: 1 }]
     const rows = values.map(anon => ({ ip: '1.2.3.4:80', type: 'http', anon }))
     const { totals } = await imported([sourceOf('f', JSON.stringify(rows))])
@@ -281,7 +281,7 @@ describe('an import', () => {
     await expect(imported([source()], { format: 'json' })).rejects.toThrow(CommandError)
     expect((await imported([source()], { format: 'txt' })).proxies).toHaveLength(1)
   })
-  test('is refused for one source with only bad rows, or without rows, among good ones', async () => {
+  test('is refused when one of its sources has only bad rows, or no rows', async () => {
     const good = () => sourceOf('good', LINE)
     const bad = imported([good(), sourceOf('bad', '1.2.3.5:80\n')])
     await expect(bad).rejects.toThrow(/^bad: no row is usable, 1 of 1 because type is required/)
@@ -289,7 +289,7 @@ describe('an import', () => {
     await expect(empty).rejects.toThrow(/^empty has no rows/)
   })
   const EMPTY = ['', '# nothing today\n', 'ip,type\n', '[]', '{}', '{"proxies":[]}']
-  test.each(EMPTY)('of a file without rows says so, and replaces no list: %j', async empty => {
+  test.each(EMPTY)('of a file without rows reports that, and replaces no list: %j', async empty => {
     const outcome = imported([sourceOf('f', empty)], { refuseEmpty: true })
     await expect(outcome).rejects.toThrow(
       /^f has no rows and would empty the list; nothing was imported \(--allow-empty /,
@@ -317,7 +317,7 @@ describe('an import', () => {
     )
   })
   const BY_LINE = PARTS_BY_FORMAT.filter(([format]) => format !== 'json')
-  test.each(BY_LINE)('reads %s on after a row of megabytes', async (format, [start, good]) => {
+  test.each(BY_LINE)('continues in %s after a row of megabytes', async (format, [start, good]) => {
     const before = `${start}${good(1)}`
     for (const end of ['', '\n', `\n${good(2)}`]) {
       const source = sourceOf('f', `${before}${'x'.repeat(3 * 2 ** 20)}${end}`)
@@ -331,7 +331,7 @@ describe('an import', () => {
   test.each([
     ['between many spaces', `{"x" 1}${' '.repeat(MEGABYTES.length)}`, [2]],
     ['of brackets', `[${MEGABYTES.replaceAll('\\"', '[],')}0]`, []],
-  ])('reads JSON on after a record of megabytes %s, in linear time', async (_, long, lines) => {
+  ])('continues in JSON after a record of megabytes %s, in linear time', async (_, long, lines) => {
     const seconds = await cpuSeconds(async () => {
       for (const text of [
         `[${good(1)},\n${long},${good(2)},\n${good(3)}]`,
@@ -344,7 +344,7 @@ describe('an import', () => {
     })
     expect(seconds).toBeLessThan(3)
   })
-  test.each(['auto', 'csv', 'txt'] as const)('passes on an error of the disk: %s', async format => {
+  test.each(['auto', 'csv', 'txt'] as const)('fails with a disk error: %s', async format => {
     async function* broken(): AsyncIterable<Uint8Array> {
       yield Buffer.from('ip,type\n1.2.3.4:80,http\n')
       throw new Error('EIO')
@@ -359,7 +359,7 @@ const AS_FILE: readonly [what: string, toData: (text: string) => string | Uint8A
   ['a compressed file', text => gzipSync(text)],
 ]
 
-test.each(AS_FILE)('a signal ends the reading of %s that comes at once', async (_, toData) => {
+test.each(AS_FILE)('a signal ends the import of %s with all data', async (_, toData) => {
   const controller = new AbortController()
   setImmediate(() => setImmediate(() => controller.abort(new Error('interrupted'))))
   const rows = 300_000
@@ -371,7 +371,7 @@ test.each(AS_FILE)('a signal ends the reading of %s that comes at once', async (
   expect(added).toBeLessThan(rows / 2)
 })
 
-test.each(AS_FILE)('few rows of %s wait to be stored', async (_, toData) => {
+test.each(AS_FILE)('an import of %s buffers few rows', async (_, toData) => {
   const rows = Array.from({ length: 60_000 }, (_, i) => `http://${ipOf(i)}:80`)
   let [added, stored, most] = [0, 0, 0]
   const drained = async (): Promise<void> => {

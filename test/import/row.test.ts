@@ -30,7 +30,7 @@ describe('a row', () => {
   test('needs only an address and a type; the rest is unknown, and the check is now', () => {
     expect(proxyOf(MINIMAL)).toEqual({ ...BARE, ip: '1.2.3.4', port: 80, checkedAt: NOW })
   })
-  test.each(['', '  ', null, undefined])('means unknown by %p', nothing => {
+  test.each(['', '  ', null, undefined])('has unknown values for members that are %p', nothing => {
     const row = Object.fromEntries([...OPTIONAL, ...FLAGS].map(name => [name, nothing]))
     expect(read({ ...MINIMAL, ...row })).toEqual(read(MINIMAL))
   })
@@ -248,12 +248,12 @@ describe('a member of a row', () => {
       })
     }
   }
-  test.each([['ftp'], { a: 1 }])('types %p rejects a row without another type', types => {
+  test.each([['ftp'], { a: 1 }])('types with %p rejects a row without another type', types => {
     const reason = 'must be a list of http, https, socks4, socks5'
     const result = readRow({ ip: '1.2.3.4:80', types }, DEFAULTS)
     expect(result).toEqual({ kind: 'rejected', field: 'types', reason })
   })
-  test('checked_at counts, not timecheck', () => {
+  test('comes from checked_at, not from timecheck', () => {
     const row = { ...MINIMAL, timecheck: '2028-02-29 12:00:00', checked_at: NOW - 7 }
     expect(proxyOf(row).checkedAt).toBe(NOW - 7)
   })

@@ -42,11 +42,11 @@ test.each(FOREIGN)('%s in a directory of lists is named and skipped', async (_, 
   expect(refused).toEqual([expect.stringMatching(/^a is none of the known formats/)])
 })
 
-test.each(FOREIGN)('%s that the operator names refuses the import', async (_, text) => {
+test.each(FOREIGN)('%s that the operator names fails the import', async (_, text) => {
   await expect(importWith({ text })).rejects.toThrow(/^a: is none of the known formats/)
 })
 
-test('a truncated file in a directory of lists refuses the import', async () => {
+test('a truncated file in a directory of lists fails the import', async () => {
   const text = '[{"ip":"192.0.2.1:80","type":"http"},{"ip'
   await expect(importWith({ text, isOptional: true })).rejects.toThrow(/^a: is truncated/)
 })

@@ -46,7 +46,7 @@ async function world(...statuses: number[]) {
 }
 
 describe('an alert', () => {
-  test('says that a reason has begun, and that it is over, each after it held for a minute', async () => {
+  test('is sent when a reason begins and when it ends, each after a minute', async () => {
     await using it = await world()
     await it.at(0, EMPTY)
     await it.at(59 * SECOND_MS, EMPTY)
@@ -89,7 +89,7 @@ describe('an alert', () => {
     expect(it.received.map(({ state }) => state)).toEqual(['begun'])
   })
 
-  test('is tried three times; then the operator reads why, without the URL', async () => {
+  test('is tried three times; then the failure is logged without the URL', async () => {
     await using it = await world(500, 503, 200, 500, 500, 302)
     await it.at(0, EMPTY)
     await it.at(MINUTE_MS, EMPTY)

@@ -17,7 +17,7 @@ async function examined(): Promise<void> {
   for (let i = 0; i < 10; i += 1) await Promise.resolve()
 }
 
-test('jobs run while the lock is held, and not before, afterwards, or twice', async () => {
+test('jobs run once, and only while the lock is held', async () => {
   let isLeader = false
   const running = new Set<number>()
   let started = 0
@@ -51,7 +51,7 @@ test('jobs run while the lock is held, and not before, afterwards, or twice', as
   expect(started).toBe(2)
 })
 
-test('jobs that cannot be started are started again 5 s later, and those that start too late end', async () => {
+test('jobs that fail to start are started again 5 s later; jobs that start too late end', async () => {
   const failures: unknown[] = []
   let isStartedAgain = false
   const slow = Promise.withResolvers<void>()

@@ -18,7 +18,7 @@ test('a doorkeeper knows a key from its second time on', () => {
   expect(keys.filter(isRepeated)).toEqual(keys)
 })
 
-test('a doorkeeper knows nearly all of many keys that are asked for in turn', () => {
+test('a doorkeeper knows nearly all of many keys that are requested in turn', () => {
   const isRepeated = createDoorkeeper()
   const keys = Array.from({ length: 30_000 }, (_, n) => `/api?key=${n}`)
   expect(keys.filter(isRepeated).length).toBeLessThan(3)

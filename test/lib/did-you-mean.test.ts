@@ -18,4 +18,4 @@ test.each([
   ['', null],
   ['x'.repeat(41), null],
   [`country${'y'.repeat(34)}`, null],
-])('%j is nearly %j', (name, expected) => expect(nearest(name, KNOWN)).toBe(expected))
+])('%j is closest to %j', (name, expected) => expect(nearest(name, KNOWN)).toBe(expected))

@@ -7,7 +7,7 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-test('a file that is truncated while it is read does not pass for a shorter one', async () => {
+test('a read fails when its file is truncated meanwhile', async () => {
   const file = join(temporaryDirectory(), 'list.txt')
   writeFileSync(file, Buffer.alloc(300_000))
   const bytes = bytesOfFile(file)[Symbol.asyncIterator]()

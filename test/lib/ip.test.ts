@@ -77,7 +77,7 @@ const nearlyIpv4 = fc.oneof(
   fc.string({ unit: fc.constantFrom(...'0123459..') }),
 )
 
-test('property: exactly the texts that Node takes for IPv4 have a number, made of their octets', () => {
+test('property: only the texts that Node accepts as IPv4 have a number, made of their octets', () => {
   fc.assert(
     fc.property(nearlyIpv4, text => {
       const octets = text.split('.').map(Number)
@@ -88,7 +88,7 @@ test('property: exactly the texts that Node takes for IPv4 have a number, made o
   )
 })
 
-test('property: digits are read as their number, and nothing else is', () => {
+test('property: only digits are read as a number', () => {
   const text = fc.string({ unit: fc.constantFrom(...'0123456789 +-.e٣'), maxLength: 17 })
   fc.assert(
     fc.property(

@@ -42,7 +42,7 @@ const systemError = (code: string, errno: number): Error =>
   Object.assign(new Error(code), { code, errno, syscall: 'write' })
 
 describe('lines', () => {
-  test('of one turn of the event loop are one write, and later lines the next', async () => {
+  test('of one turn of the event loop are one write; later lines are the next', async () => {
     const { lines, written, end, said } = createWorld()
     lines.add('a')
     lines.add('b')
@@ -81,7 +81,7 @@ describe('lines', () => {
     expect(said).toHaveLength(1)
   })
 
-  test('a closed stdout is one sentence, and nothing is written any more', async () => {
+  test('stop after a closed stdout, with one message', async () => {
     const { lines, written, end, said } = createWorld()
     lines.add('a')
     await turn()
@@ -95,7 +95,7 @@ describe('lines', () => {
     expect(said).toEqual(['stdout is closed: the access log ends here, the service goes on'])
   })
 
-  test('close waits for all of them', async () => {
+  test('are all written before close returns', async () => {
     const { lines, written, end } = createWorld()
     lines.add('a')
     await turn()
@@ -111,7 +111,7 @@ describe('lines', () => {
   })
 })
 
-describe('repeated sentences', () => {
+describe('repeated messages', () => {
   function createWorld() {
     let nowMs = 0
     const said: string[] = []

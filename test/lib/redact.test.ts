@@ -18,11 +18,11 @@ test.each([
   ['a b', false, ''],
   ['<b>', false, ''],
   ['', false, ''],
-])('%j, nearly known: %j, is shown as %j', (name, isNearlyKnown, shown) => {
+])('a message shows %j (close to a known name: %j) as %j', (name, isNearlyKnown, shown) => {
   expect(shownName(name, KEY, isNearlyKnown)).toBe(shown)
 })
 
-test('controls, separators of lines and marks of direction are escaped, all else stays', () => {
+test('control characters, line separators and direction marks are escaped; all other text stays', () => {
   const obeyed = '\0\t\n\r\x1b\x7f\x85\x9b\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069'
   expect(printable(obeyed)).toMatch(/^(?:\\u[\da-f]{4}){17}$/)
   expect(JSON.parse(`"${printable(obeyed)}"`)).toBe(obeyed)

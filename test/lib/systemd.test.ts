@@ -34,7 +34,7 @@ describe.each([
   })
 })
 
-test('of another command there is no unit: status 2', async () => {
+test('no unit exists for another command: status 2', async () => {
   const { exitCode, stderr } = await proxylist(['systemd-unit', 'import'])
   const why = 'there is no unit for that; there are those of serve, judge, check'
   expect([exitCode, stderr]).toEqual([2, `proxylist: ${why}\n`])
@@ -54,7 +54,7 @@ test('the service has longer to stop than its requests in flight', () => {
   expect(stopMs).toBeGreaterThan(parseDuration(SETTINGS.grace.fallback ?? '') ?? Infinity)
 })
 
-test('the other units are as strict, but for what ports below 1024 need', () => {
+test('the other units are as strict, except for ports below 1024', () => {
   const [, text = ''] = /\nNoNewPrivileges=yes\n(.*)\n\[Install\]/s.exec(UNIT) ?? []
   const strict = text.split('\n').filter(line => line !== '')
   const own = ['CapabilityBoundingSet=', 'AmbientCapabilities=', 'PrivateUsers=yes']
@@ -173,9 +173,9 @@ test('a service manager is notified when a judge is ready and when it stops', as
 
 describe('a service manager that cannot be notified', () => {
   test.each([
-    ['is not there', '/nonexistent/notify', 'a message was not accepted'],
-    ['is not there, abstract', '@proxylist-nobody', 'a message was not accepted'],
-    ['is no unix socket', 'vsock:2:1234', 'it is not a unix socket'],
+    ['does not exist', '/nonexistent/notify', 'a message was not accepted'],
+    ['does not exist, abstract', '@proxylist-nobody', 'a message was not accepted'],
+    ['is not a unix socket', 'vsock:2:1234', 'it is not a unix socket'],
     ['has too long a name', `/${'x'.repeat(120)}`, 'its name is too long'],
   ])('because it %s is reported once, and the service goes on', async (_, socket, why) => {
     await using server = serve(socket, { WATCHDOG_USEC: '1000' })

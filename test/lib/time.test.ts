@@ -99,7 +99,7 @@ describe('parseInstant', () => {
     expect(parseInstant(text)).toBeNull()
   })
 
-  test('exactly the days of the calendar are read', () => {
+  test('reads exactly the days of the calendar', () => {
     fc.assert(
       fc.property(anyDay, day => {
         const ms = exists(day) ? Date.UTC(day.year, day.month - 1, day.day) : null

@@ -27,7 +27,7 @@ describe('createTurnBatch', () => {
     expect(batches).toEqual([[2, 1, 3]])
   })
 
-  test('an item queued by the work itself belongs to the next batch', async () => {
+  test('puts an item queued by the work itself into the next batch', async () => {
     const batches: string[][] = []
     const again: Promise<string>[] = []
     const queue = createTurnBatch((items: readonly string[]): string[] => {
@@ -122,7 +122,7 @@ describe('any order of items, turns and answers', () => {
     { maxLength: 30 },
   )
 
-  test('never has two batches in flight; no item is lost, moved or worked on twice', async () => {
+  test('has one batch in flight at most; no item is lost, moved or done twice', async () => {
     await fc.assert(
       fc.asyncProperty(actions, async given => {
         const world = later()

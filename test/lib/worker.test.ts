@@ -34,20 +34,20 @@ describe('toErrorMessage', () => {
     ['a text', 'no', {}],
     ['nothing', undefined, { message: 'undefined' }],
   ]
-  test.each(CASES)('of %s', (_, thrown, message) => {
+  test.each(CASES)('describes %s', (_, thrown, message) => {
     const usual = { name: 'Error', message: 'no', code: '', isDamage: false }
     expect(toErrorMessage(thrown)).toEqual({ ...usual, ...message })
   })
 })
 
 describe('toError', () => {
-  test.each([true, false])('gives a StoreError as one, damage: %p', isDamage => {
+  test.each([true, false])('keeps a StoreError, damage: %p', isDamage => {
     const error = sent(new StoreError('the list', { isDamage }))
     expect(error).toBeInstanceOf(StoreError)
     expect(error).toMatchObject({ name: 'StoreError', message: 'the list', isDamage })
   })
 
-  test('gives any other as an Error with its name, message and code', () => {
+  test('turns any other value into an Error with its name, message and code', () => {
     const error = sent(new SqliteError('locked'))
     expect(error).not.toBeInstanceOf(StoreError)
     expect(error).toBeInstanceOf(Error)

@@ -149,8 +149,8 @@ const CASES: readonly Case[] = [
   ],
 ]
 
-describe('what needs attention', () => {
-  test.each(CASES)('%s, of %j', (reason, facts, said) => {
+describe('attention', () => {
+  test.each(CASES)('to %s, with the facts %j', (reason, facts, said) => {
     expect(attentionTo(facts, T0)).toEqual(
       said.map(each => {
         const [sentence, link] = each.split(' → ')
@@ -159,16 +159,16 @@ describe('what needs attention', () => {
     )
   })
 
-  test('has a case that appears and one that does not, of each reason', () => {
+  test('has a case that appears and one that does not, for each reason', () => {
     const told = (some: boolean) =>
       new Set(CASES.filter(([, , { length }]) => length > 0 === some).map(([reason]) => reason))
     expect([...told(true)].sort()).toEqual([...REASONS].sort())
     expect([...told(false)].sort()).toEqual([...REASONS].sort())
   })
 
-  test('is nothing while nothing is known', () => expect(attentionTo({}, T0)).toEqual([]))
+  test('is empty while nothing is known', () => expect(attentionTo({}, T0)).toEqual([]))
 
-  test('is in the order of the table, whatever is known first', () => {
+  test('has the order of the table, in any order of the facts', () => {
     const facts = Object.assign({}, ...CASES.map(([, each]) => each))
     const order = attentionTo(facts, T0).map(({ reason }) => REASONS.indexOf(reason))
     expect(order.length).toBeGreaterThan(1)

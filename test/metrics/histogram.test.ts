@@ -13,7 +13,7 @@ const countsOf = (seconds: readonly number[]): number[] => {
   return Array.from(histogram.counts)
 }
 
-test('it has the buckets of the contract', () => {
+test('the histogram has the documented buckets', () => {
   expect(BOUNDS_SECONDS.join(' ')).toBe('0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 1 5')
 })
 
@@ -25,12 +25,12 @@ test.each([
   [5, 10],
   [5.1, 11],
   [Number.POSITIVE_INFINITY, 11],
-])('%p seconds are counted in bucket %p, whose bound is included', (seconds, bucket) => {
+])('%p seconds count in bucket %p, which includes its bound', (seconds, bucket) => {
   expect(countsOf([seconds]).indexOf(1)).toBe(bucket)
 })
 
 describe('a quantile', () => {
-  test('of nothing is not known', () => {
+  test('of nothing is unknown', () => {
     expect(quantileOf(countsOf([]), 0.5)).toBeNull()
   })
 

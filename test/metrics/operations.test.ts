@@ -138,22 +138,22 @@ describe('data/alerts.yml', () => {
     expect(Object.keys(rule.annotations)).toEqual(['summary', 'description', 'action'])
   })
 
-  test.each(rules)('$alert reads series and labels that there are', ({ expr }) => {
+  test.each(rules)('$alert reads only series and labels that exist', ({ expr }) => {
     expectKnown(expr)
     expect(seriesIn(expr).length + Number(/\bup\b/.test(expr))).toBeGreaterThan(0)
   })
 
-  test('has a case for each alert, and no other', () => {
+  test('has one case for each alert', () => {
     expect(ALERTS.map(([alert]) => alert)).toEqual(rules.map(({ alert }) => alert))
     for (const [, series] of ALERTS) expect(Object.keys(HEALTHY)).toContain(series)
   })
 
-  test.if(HAS_PROMTOOL)('is what Prometheus accepts', async () => {
+  test.if(HAS_PROMTOOL)('is accepted by Prometheus', async () => {
     expect(await promtool(['check', 'rules', RULES])).toBe('')
   })
 
   test.if(HAS_PROMTOOL)(
-    'is quiet while all is well, also at the start; each alert fires when it should, not before, and alone',
+    'is quiet while all is well, also at the start; each alert fires alone and on time',
     async () => {
       const file = join(temporaryDirectory(), 'rules.yml') // JSON is YAML, too
       const none = { 0: [], 1: [], 6: [], 20: [], 60: [] }

@@ -99,7 +99,7 @@ describe('the duration of a request', () => {
 })
 
 describe('the limits', () => {
-  test('show whom they admitted and refused, by kind of key and error code', async () => {
+  test('show admitted and refused requests by kind of key and error code', async () => {
     const { request, metrics } = await startInProcess(canaryDirectory(), {})
     for (const key of ['demo', 'demo', 'demo', CANARY.once, CANARY.once, CANARY.temp_good]) {
       await request(`/api?key=${key}`)
@@ -145,7 +145,7 @@ describe('the list', () => {
     })
   })
 
-  test('that cannot be read leaves the other metrics, and shows that its database fails', async () => {
+  test('that cannot be read leaves the other metrics, and its database is shown as failing', async () => {
     const dir = dataDirectory(ROWS)
     const { request, metrics } = await startInProcess(dir, {})
     const file = join(dir, PROXY_FILE)
@@ -162,10 +162,10 @@ describe('the list', () => {
   })
 })
 
-describe('what clients send', () => {
+describe('client input', () => {
   const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']
 
-  test('makes no further series: thousands of paths, methods and queries', async () => {
+  test('adds no series: thousands of paths, methods and queries', async () => {
     const { request, metrics } = await start()
     const seriesOf = (text: string) =>
       samplesOf(text).map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`)
@@ -180,7 +180,7 @@ describe('what clients send', () => {
     expect(seriesOf(await metrics())).toEqual(before)
   })
 
-  test('is in no label: no key, no id of one, no path, no query', async () => {
+  test('is in no label: no key, key id, path or query', async () => {
     const { request, metrics, output } = await startInProcess(canaryDirectory(), {})
     for (const key of CANARIES) {
       await request(`/api?key=${key}`)
@@ -196,7 +196,7 @@ describe('what clients send', () => {
   })
 })
 
-test('the text has every family of the table, with its help, type and labels, and no other', async () => {
+test('the text has exactly the families of the table, with their help, type and labels', async () => {
   const { request, metrics } = await start()
   for (const path of [ASK, '/api', '/nothing']) await request(path)
   const text = await metrics()

@@ -86,7 +86,7 @@ function scraped(
 }
 
 describe('scrapes', () => {
-  test('wait a second at most for the list to be counted, and show it at the next one', async () => {
+  test('wait a second at most for counts of the list, and show late ones at the next scrape', async () => {
     const { promise, resolve } = Promise.withResolvers<Breakdown>()
     const { scrape, passMs } = scraped({ breakdown: () => promise })
     const first = scrape()
@@ -102,7 +102,7 @@ describe('scrapes', () => {
     expect(valueOf(next, 'proxylist_list_median_check_age_seconds')).toBe(61)
   })
 
-  test('go on without what cannot be read', async () => {
+  test('leave out metrics that cannot be read', async () => {
     const fail = (): never => {
       throw new StoreError('/secret/proxies.db is locked: select * from proxies')
     }
@@ -117,7 +117,7 @@ describe('scrapes', () => {
   })
 })
 
-test('the event loop is measured from the first scrape on: once in a while, and how late it is', async () => {
+test('the lag of the event loop is measured from the first scrape on, once in a while', async () => {
   const { scrape, passMs } = scraped()
   passMs(EVERY_MS)
   passMs(EVERY_MS, 300)
@@ -165,7 +165,7 @@ describe('feeds', () => {
 })
 
 describe('the checker', () => {
-  test('is shown by its last status', async () => {
+  test('has the metrics of its last status', async () => {
     const judgeProblem = { sentence: 'it is away', sinceMs: T0 }
     const text = await scraped({ checker: () => ({ ...CHECKER_STATUS, judgeProblem }) }).scrape()
     const shown = samplesOf(text).filter(({ name }) => name.startsWith('proxylist_checker_'))
@@ -191,7 +191,7 @@ describe('the checker', () => {
         throw new StoreError('away')
       },
     ],
-  ])('is left out where it %s', async (_, checker) => {
+  ])('has no metrics when it %s', async (_, checker) => {
     const text = await scraped({ checker }).scrape()
     const shown = samplesOf(text).filter(({ name }) => name.startsWith('proxylist_checker_'))
     expect(shown).toEqual([])

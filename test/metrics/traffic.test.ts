@@ -5,7 +5,7 @@ import { type CodeOrStatus, createCounters, statusOf } from '../../src/metrics/t
 
 const CODES = Object.keys(STATUS) as ErrorCode[] // of the table itself
 
-test('every error code has the status of its table, and a status is its own', () => {
+test('every error code has the status of its table, and a status number is itself', () => {
   for (const code of CODES) expect(statusOf(code)).toBe(STATUS[code])
   expect(statusOf(304)).toBe(304)
 })

@@ -18,7 +18,7 @@ function open(): TestList {
 }
 
 describe('the list as the checker uses it', () => {
-  test('is read in pages by address, with what is known of each row', async () => {
+  test('is read in pages by address, with the known values of each row', async () => {
     const list = open()
     const rows = Array.from({ length: 2_500 }, (_, n) => ({ ...BARE, port: 1 + n }))
     const last = { ...FULL, ip: '255.255.255.255', port: 65_535 }
@@ -35,7 +35,7 @@ describe('the list as the checker uses it', () => {
     expect(all.at(-1)).toEqual({ ip, port, types, checkedAt, works })
   })
 
-  test('has another version when others have changed it, and not when the checker has', async () => {
+  test('has a new version after changes by others, but not by the checker', async () => {
     const list = open()
     await load(list, [FULL])
     const checked = list.checked()
@@ -58,7 +58,7 @@ describe('the list as the checker uses it', () => {
     expect(await checked.version()).not.toBe(versions[0] as string)
   })
 
-  test('waits for an import of others, until its signal ends that', async () => {
+  test('waits for another import, until its signal aborts the wait', async () => {
     const list = open()
     const release = await list.hold()
     const ending = new AbortController()

@@ -8,7 +8,7 @@ const IDS = Float64Array.from({ length: 1_000_003 }, (_, at) => at)
 const sizes = fc.record({ size: fc.nat({ max: 300 }), count: fc.nat({ max: 400 }) })
 
 describe('a draw', () => {
-  test('has as many different positions as are asked for, or all there are', () => {
+  test('has as many different positions as requested, or all', () => {
     fc.assert(
       fc.property(sizes, fc.nat(), ({ size, count }, seed) => {
         const drawn = draw(IDS, size, count, randomOf(seed, 'draw'))
@@ -19,7 +19,7 @@ describe('a draw', () => {
     )
   })
 
-  test('gives every choice in every order as often as another', () => {
+  test('gives every choice in every order equally often', () => {
     const random = randomOf(7, 'uniform')
     const ROUNDS = 60_000
     const seen = new Map<string, number>()
@@ -34,8 +34,8 @@ describe('a draw', () => {
   })
 })
 
-describe('what is young enough', () => {
-  test('is counted as by looking at each', () => {
+describe('the fresh part of a list', () => {
+  test('is counted as if row by row', () => {
     fc.assert(
       fc.property(fc.array(fc.nat({ max: 30 })), fc.nat({ max: 32 }), (ages, most) => {
         const inOrder = ages.toSorted((a, b) => a - b)
@@ -45,7 +45,7 @@ describe('what is young enough', () => {
     )
   })
 
-  test('is the first of the matches: they keep the order of their rows', () => {
+  test('comes first in the matches, which keep the order of their rows', () => {
     const matches = matchesOf([
       [7, 1000, 5, 1, 0],
       [9, 990, 1, 8, 0],

@@ -108,7 +108,7 @@ const someFiles = fc
 
 afterAll(cleanUp)
 
-describe('rows imported while a clock was ahead', () => {
+describe('rows imported with a clock ahead', () => {
   /** A list with a row checked `aheadSeconds` after the clock, to which others are then added. */
   async function frozen(aheadSeconds: number) {
     const list = open()
@@ -121,7 +121,7 @@ describe('rows imported while a clock was ahead', () => {
     }
   }
 
-  test('take any update once the clock is right, and are ordinary rows from then on', async () => {
+  test('accept any update after the clock is right, and then are ordinary rows', async () => {
     const add = await frozen(8 * 86_400)
     const now = { added: 0, removed: 0, unchanged: 0, updated: 1, checkedAt: NOW - 100 }
     expect(await add({})).toEqual(now)
@@ -131,12 +131,12 @@ describe('rows imported while a clock was ahead', () => {
   test.each([
     [301, NOW - 100],
     [300, NOW + 300],
-  ])('are those more than 5 minutes ahead: a check %d s ahead', async (ahead, checkedAt) => {
+  ])('are rows more than 5 minutes ahead: a check %d s ahead', async (ahead, checkedAt) => {
     const add = await frozen(ahead)
     expect((await add({})).checkedAt).toBe(checkedAt)
   })
 
-  test('and are replaced by any row behind them in the same file', async () => {
+  test('are replaced by any later row of the same file', async () => {
     const list = open()
     const ahead = { ...FULL, checkedAt: NOW + 301 }
     const rows = [ahead, { ...BARE, ...older }, { ...BARE, checkedAt: NOW - 300 }, ahead, BARE]
@@ -195,7 +195,7 @@ describe('another connection', () => {
 })
 
 describe('before a list is replaced', () => {
-  test('the caller sees both sizes, and what it throws leaves the list as it was', async () => {
+  test('the caller sees both sizes, and its error leaves the list unchanged', async () => {
     const list = open()
     await load(list, [at(1), at(2), at(3)])
     const before = await list.contents()
@@ -213,7 +213,7 @@ describe('before a list is replaced', () => {
 })
 
 describe('the mark of imports', () => {
-  test('is another one after each import that changed the list, unless a feed added rows', async () => {
+  test('changes after each import that changed the list, unless a feed added rows', async () => {
     const list = open()
     const seen = [await list.importMark()]
     /** Whether what is done now changes the mark. */
@@ -239,7 +239,7 @@ describe('the mark of imports', () => {
   })
 })
 
-describe('while another one imports', () => {
+describe('during another import', () => {
   for (const mode of MODES) {
     test(`an import says once that it waits, then does its work, ${mode}`, async () => {
       const [one, two] = openTwo()
@@ -304,7 +304,7 @@ describe('stale rows', () => {
     ['every check is young enough', NOW, 8, 0],
     ['the clock is late in its second, as a check is taken to be', NOW + 0.999, 8, 0],
     ['only the newest is young enough', NOW, 0, 5],
-  ])('are those checked long ago when %s', async (_, now, retainHours, removed) => {
+  ])('are rows checked long ago when %s', async (_, now, retainHours, removed) => {
     const opened = await list(ROWS)
     const removal = await opened.removeStale(retainHours * HOUR * 1000, now * 1000)
     expect(removal).toEqual({ removed, mayRemain: false })
@@ -338,8 +338,8 @@ describe('stale rows', () => {
   })
 })
 
-describe('works alone', () => {
-  test('is set in rows that are there, after those that were added, and their checks stay', async () => {
+describe('an import of works alone', () => {
+  test('sets works in existing rows after new rows are added, and keeps their checks', async () => {
     const list = open()
     await load(list, [FULL, at(2), at(3, { works: 40 }), at(4, { works: 7 }), at(5)])
     const importTx = list.begin('set')
@@ -359,7 +359,7 @@ describe('works alone', () => {
 })
 
 describe('property: importing', () => {
-  test.each(['merge', 'set'] as const)('row after row gives what the rules say, %s', mode =>
+  test.each(['merge', 'set'] as const)('row after row follows the rules, %s', mode =>
     check(
       fc.asyncProperty(someFiles, async ([first, second]) => {
         const list = open()
@@ -374,7 +374,7 @@ describe('property: importing', () => {
       }),
     ),
   )
-  test('with replace gives what importing into an empty list gives', () =>
+  test('with replace equals importing into an empty list', () =>
     check(
       fc.asyncProperty(someFiles, async ([before, file]) => {
         const [list, fresh] = [open(), open()]

@@ -14,7 +14,7 @@ afterAll(cleanUp)
 const DAY = 86_400
 const [HTTP, SOCKS5] = [typeBits(['http']), typeBits(['socks5'])]
 
-test('the best type is the best of the wanted ones, or else of all', () => {
+test('the best type is the best requested type, or else the best of all', () => {
   expect(typesOf(typeBits(['http', 'socks5', 'https']))).toEqual(['socks5', 'https', 'http'])
   expect(bestOf(HTTP + SOCKS5)).toBe('socks5')
   expect(bestOf(HTTP + SOCKS5, HTTP)).toBe('http')
@@ -69,7 +69,7 @@ test('property: files in any order, any number of times, give the same list', as
   await fc.assert(property, { numRuns: 200 })
 })
 
-test('two sources that share an address leave its row alone when they come again', async () => {
+test('two feeds that share an address leave its row unchanged when imported again', async () => {
   const dir = temporaryDirectory()
   using list = openList(dir, { clock: () => T0 })
   using other = openList(dir)

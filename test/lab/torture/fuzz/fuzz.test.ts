@@ -10,7 +10,7 @@ import { addFuzzKeys, isReflected, keysOf } from './requests.ts'
 
 afterAll(cleanUp)
 
-test('hostile requests get an answer of the contract, and none holds a key', async () => {
+test('hostile requests get documented responses, and none holds a key', async () => {
   const seed = 20_261_120
   const dir = temporaryDirectory()
   addList(dir, listRows(T0 / 1000))

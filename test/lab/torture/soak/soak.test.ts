@@ -9,7 +9,7 @@ const growth = (bytes: (atSeconds: number) => number) =>
     sample => sample.bytes,
   )
 
-test('growth counts the second half only, where a warm server has its level', () => {
+test('growth counts only in the second half, when the server is warm', () => {
   expect(growth(at => Math.min(at, 120))).toEqual({ level: 120, perHour: 0 })
 })
 
