@@ -73,7 +73,7 @@ describe.skipIf(!HAS_POSTGRES)('the keys of a node', () => {
     expect(keys.find('a-key-of-customer')?.caller.id).toBe(second)
   })
 
-  test('are unknown when the database was not reached for 5 s, and known again when it is', async () => {
+  test('are unknown after 5 s without the database, and known again when it returns', async () => {
     elapsedMs = 5_000
     expect(keys.problem()).toBeNull()
     elapsedMs = 5_001
@@ -86,7 +86,7 @@ describe.skipIf(!HAS_POSTGRES)('the keys of a node', () => {
     expect(keys.problem()).toBeNull()
   })
 
-  test('are not used any more once a newer program has migrated the schema', async () => {
+  test('are no longer used after a newer program has migrated the schema', async () => {
     await made.connection.query('update proxylist.installation set schema = 99')
     await ask()
     expect(failures.at(-1)).toMatchObject({ message: expect.stringContaining('newer proxylist') })

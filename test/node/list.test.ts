@@ -87,7 +87,7 @@ beforeEach(async () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('an import', () => {
-  test('by way of the log does on every copy what it does on one machine', async () => {
+  test('through the log has the same result on every copy as on one machine', async () => {
     const [leader, follower] = [openNode(), openNode()]
     await leader.follow()
     const own = openList(null, { clock: () => T0 })
@@ -114,7 +114,7 @@ describe.skipIf(!HAS_POSTGRES)('an import', () => {
     await expect(importTx.lock()).rejects.toThrow(/^no node is running that could import/)
   })
 
-  test('that is interrupted before its merge is taken back', async () => {
+  test('is cancelled when it is interrupted before its merge', async () => {
     const node = openNode()
     const ending = new AbortController()
     const importTx = shared.begin('merge')
@@ -158,7 +158,7 @@ describe.skipIf(!HAS_POSTGRES)('an import', () => {
     expect(await imported).toMatchObject({ added: 1 })
   })
 
-  test('that replaces the list is approved by the sizes before and after', async () => {
+  test('that replaces the list is approved by its sizes before and after', async () => {
     const node = openNode()
     await importBy(node, [at(1), at(2)])
     const importTx = shared.begin('replace')
@@ -173,7 +173,7 @@ describe.skipIf(!HAS_POSTGRES)('an import', () => {
     expect(await shared.count()).toBe(2)
   })
 
-  test('that changes nothing makes no version', async () => {
+  test('that changes nothing adds no version', async () => {
     const node = openNode()
     await importBy(node, [at(1)])
     expect(await importBy(node, [{ ...at(1), ...older }])).toMatchObject({ unchanged: 1 })
@@ -246,7 +246,7 @@ describe.skipIf(!HAS_POSTGRES)('a copy', () => {
     expect(contentsOf(leader.dir)).toBe(contentsOf(other.dir))
   })
 
-  test('of another database is kept, and said', async () => {
+  test('of another database is kept, with a message', async () => {
     const node = openNode()
     await importBy(node, [at(1)])
     await database.query('update proxylist.installation set id = gen_random_uuid()')

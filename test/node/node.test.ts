@@ -59,7 +59,7 @@ afterEach(async () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('a node', () => {
-  test('of an earlier program says that the schema was migrated while it runs, knows nothing from then on, and leaves the jobs to others', async () => {
+  test('of an earlier program reports a migration of the schema, knows no key after it, and leaves the jobs to others', async () => {
     const node = await open()
     await node.tick()
     expect(node.isLeader()).toBeTrue()
@@ -76,7 +76,7 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     expect(node.isLeader()).toBeTrue()
   })
 
-  test('that is started again answers nothing from its copies before it has reached the database', async () => {
+  test('uses none of its copies after a restart until it reaches the database', async () => {
     const dir = temporaryDirectory()
     const { close, registry } = await open(dir)
     expect(registry.keys.find('unknown')).toBeNull()
@@ -87,8 +87,8 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
   })
 })
 
-describe.skipIf(!HAS_POSTGRES)('a node whose schema is gone', () => {
-  test('says so, makes no other one, and keeps the copy of its list', async () => {
+describe.skipIf(!HAS_POSTGRES)('a node whose schema was removed', () => {
+  test('reports that, makes no new schema, and keeps its copy of the list', async () => {
     const dir = temporaryDirectory()
     await (await open(dir)).close()
     const before = copyOf(dir)
@@ -118,7 +118,7 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
     return isRefused
   }
 
-  test('forget what is full when the other one resets it', async () => {
+  test('forget a full limit when the other node resets it', async () => {
     const [one, two] = [await open(), await open()]
     const isRefused = await fill(one)
     await two.registry.usage.reset({ kind: 'key', id: caller.id }, 'all')
@@ -126,7 +126,7 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
     expect(await one.registry.usage.admit([request])).toMatchObject([{ kind: 'admitted' }])
   })
 
-  test('forget all that is full when they begin to listen: a reset may have been missed', async () => {
+  test('forget all full limits when they start to listen, because they may have missed a reset', async () => {
     const node = await open()
     const isRefused = await fill(node)
     await database.query(`update proxylist.usage set at = '{}'`) // without an announcement
@@ -179,7 +179,7 @@ describe.skipIf(!HAS_POSTGRES)('after an upgrade from schema 1', () => {
   })
 })
 
-test('a follower whose worker ends by an error of its own is started again', async () => {
+test('a follower is started again when its worker ends with an error', async () => {
   let failures = 0
   const follower = startFollower(
     { dir: temporaryDirectory(), url: 'no URL', timeoutMs: 1 },
@@ -195,7 +195,7 @@ test('a follower whose worker ends by an error of its own is started again', asy
 })
 
 test.skipIf(!HAS_POSTGRES)(
-  'the jobs of a node that is frozen, with its connections open, are run by another one',
+  'another node runs the jobs of a frozen node whose connections are open',
   async () => {
     const options = optionsFor((await migratedDatabase()).url)
     const frozen = createLeaderLock('jobs', options, 1_000) // time enough for the other one to connect

@@ -20,7 +20,7 @@ afterAll(cleanUp)
 const ROWS = 'select $1::int as n, repeat(chr(97 + $1::int % 26), $1::int) as text'
 
 describe.skipIf(!HAS_POSTGRES)('rows', () => {
-  test('come to the query that asked for them, also between queries that fail', async () => {
+  test('reach their own query, also between queries that fail', async () => {
     const connection = connectTo(await emptyDatabase())
     const ask = async (n: number): Promise<string> => {
       if (n % 7 === 0) return connection.query(`select ${n} / 0`).then(String, () => 'failed')
@@ -99,7 +99,7 @@ describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
   })
 
   test.each([600_000, 20_000])(
-    'statements, locks, transactions and idle connections have their time (%p)',
+    'statements, locks, transactions and idle connections have timeouts (%p)',
     async timeoutMs => {
       const [one, two] = [open(timeoutMs), open(timeoutMs)]
       const pidOf = async (): Promise<unknown> => (await two.query('select pg_backend_pid()'))[0]
@@ -117,7 +117,7 @@ describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
     },
   )
 
-  test('what is announced is heard', async () => {
+  test('notifications are received', async () => {
     const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
     const listener = createListener(
       () => url,

@@ -113,7 +113,7 @@ async function examined(url: string) {
   return examineDatabase({ url, timeoutMs: 20_000 }, () => T0, signal)
 }
 
-test.skipIf(!HAS_POSTGRES)('a server is examined before there is a schema, too', async () => {
+test.skipIf(!HAS_POSTGRES)('doctor examines a server before it has a schema, too', async () => {
   const url = await emptyDatabase()
   const findings = await examined(url)
   expect(findings.map(({ check }) => check)).toEqual([

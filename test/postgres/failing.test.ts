@@ -68,8 +68,8 @@ beforeAll(async () => {
 })
 afterAll(() => operator?.close())
 
-describe.skipIf(!HAS_POSTGRES)('a connection that is lost', () => {
-  test('a statement whose connection is lost fails, and is never sent again', async () => {
+describe.skipIf(!HAS_POSTGRES)('a lost connection', () => {
+  test('fails its statement, which is never sent again', async () => {
     const connection = open(5_000)
     const pid = await pidOf(connection)
     const insertSlowly = connection.query(
@@ -88,7 +88,7 @@ describe.skipIf(!HAS_POSTGRES)('a connection that is lost', () => {
     await connection.close()
   })
 
-  test('a connection that was lost while nothing was under way is replaced unnoticed', async () => {
+  test('is replaced without an error when it was idle', async () => {
     const connection = open()
     const pid = await pidOf(connection)
     await operator.query('select pg_terminate_backend($1, 5000)', [pid])
@@ -99,7 +99,7 @@ describe.skipIf(!HAS_POSTGRES)('a connection that is lost', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
-  test('a backend that is stopped is given up after the timeout, with what waits behind it', async () => {
+  test('times out when a backend stops, with the statements that wait behind it', async () => {
     const connection = open(TIMEOUT_MS)
     const pid = await pidOf(connection)
     process.kill(pid, 'SIGSTOP')
@@ -116,7 +116,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
     await connection.close()
   })
 
-  test('a whole server that is stopped is given up, and right again soon after it goes on', async () => {
+  test('times out when a whole server stops, and works again soon after it continues', async () => {
     const connection = open(TIMEOUT_MS)
     const pids = [await pidOf(connection), server.pid()]
     for (const pid of pids) process.kill(pid, 'SIGSTOP')
@@ -132,7 +132,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
     await connection.close()
   })
 
-  test('closing does not wait for what is under way, which is rejected', async () => {
+  test('does not delay closing, which rejects statements in flight', async () => {
     const connection = open(600_000)
     await pidOf(connection)
     const failed = failureOf(connection.query('select pg_sleep(60)'))
@@ -143,7 +143,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
-  test('a read-only one fails writes with that sentence, until it is not', async () => {
+  test('fails writes with that message while it is read-only', async () => {
     await operator.query('alter database postgres set default_transaction_read_only = on')
     const connection = open()
     const write = () => connection.query('insert into public.writes values (2)')
@@ -156,18 +156,15 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
     await connection.close()
   })
 
-  test.each([['53100', 'its disk is full']])(
-    'one that fails with %s says that %s',
-    async (state, reason) => {
-      const connection = open()
-      const raise = `do $$ begin raise exception 'canary' using errcode = '${state}'; end $$`
-      const { failure } = await failureOf(connection.query(raise))
-      expect(String(failure)).toEndWith(`cannot be used: ${reason}`)
-      await connection.close()
-    },
-  )
+  test.each([['53100', 'its disk is full']])('with %s says that %s', async (state, reason) => {
+    const connection = open()
+    const raise = `do $$ begin raise exception 'canary' using errcode = '${state}'; end $$`
+    const { failure } = await failureOf(connection.query(raise))
+    expect(String(failure)).toEndWith(`cannot be used: ${reason}`)
+    await connection.close()
+  })
 
-  test('one without a free connection fails with that sentence, until there is one', async () => {
+  test('fails with that message while it has no free connection', async () => {
     const others: Connection[] = []
     let connection = open()
     let failure = (await failureOf(pidOf(connection))).failure
@@ -183,7 +180,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
   })
 })
 
-describe('a give-back that fails', () => {
+describe('a refund that fails', () => {
   const known = createRefusalCache(() => 0)
   const rules = limitRulesOf(regular(burst(5, 5)), IP)
   const refundWith = (failure: Error) =>
@@ -195,14 +192,14 @@ describe('a give-back that fails', () => {
       () => {},
     )([{ rules, instants: [1] }])
 
-  test('is made again, unless nobody knows whether it was made', async () => {
+  test('is retried, unless its result is unknown', async () => {
     expect(refundWith(new StoreError('nothing was sent'))).rejects.toThrow('nothing was sent')
     await refundWith(new UnknownOutcome('the connection was lost')) // done, for its caller
   })
 })
 
 describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
-  test('a batch that hangs lets nobody behind it wait longer than the timeout', async () => {
+  test('wait no longer than the timeout behind a batch that hangs', async () => {
     const usage = createUsageStore({ url, timeoutMs: TIMEOUT_MS, name: 'node' })
     const access = createAccess({ find: () => null }, usage)
     const caller = regular(burst(5, 5))
@@ -222,7 +219,7 @@ describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
     await usage.close()
   })
 
-  test('admissions: none that was answered is lost, none is counted twice', async () => {
+  test('are not lost after their answer, and never counted twice', async () => {
     const usage = createUsageStore({ url, timeoutMs: 2_000, name: 'node' })
     const access = createAccess({ find: () => null }, usage)
     const caller = regular({ daily: 1_000_000 }, 'counted')

@@ -31,14 +31,14 @@ const USELESS = {
 }
 /** The default of `--database-timeout`, and the most that is waited for any host. */
 const TIMEOUT_MS = 2_000
-test('what is shown of a URL has its hosts and no password', () => {
+test('a shown URL has its hosts and no password', () => {
   expect(shownDatabase('postgres://me:secret@a:1,[::1]:2,c/name?sslmode=require')).toBe(
     'a:1,[::1]:2,c/name',
   )
 })
 
 describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
-  test('the one that is no standby is used and listened to, and another one after a failover', async () => {
+  test('the primary is used and listened to, and the new primary after a failover', async () => {
     const [first, second] = await Promise.all([startPostgres(), startPostgres()])
     await first.stop('SIGINT')
     writeFileSync(join(first.dir(), 'standby.signal'), '')
@@ -90,7 +90,7 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     Object.entries(USELESS).flatMap(([what, start]) =>
       [TIMEOUT_MS, 600_000].map(timeoutMs => [what, timeoutMs, start] as const),
     ),
-  )('one that %s keeps nobody from the next (timeout %p)', async (_what, timeoutMs, start) => {
+  )('one that %s does not block the next (timeout %p)', async (_what, timeoutMs, start) => {
     const server = await startPostgres()
     const connection = open(
       `postgres://postgres@${start()},${start()},127.0.0.1:${server.port}/postgres`,
@@ -102,7 +102,7 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     await connection.close()
   })
 
-  test('each is named with its reason when none can be used', async () => {
+  test('each is named with its reason when no host can be used', async () => {
     const silent = startHost(() => {})
     const connection = open(`postgres://postgres@${silent},127.0.0.1:1/postgres`, TIMEOUT_MS)
     const reasons = `${silent}: it does not answer; 127.0.0.1:1: the connection was refused`

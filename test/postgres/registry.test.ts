@@ -70,7 +70,7 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     }
   })
 
-  test('of a plan has one too; keys of the plan keep theirs', async () => {
+  test('of a plan has a number too; the keys of the plan keep theirs', async () => {
     const { id } = await on.keys.add({ key: 'of a plan', ...NEW }, T0)
     const before = await on.version()
     await on.plans.set({ ...builtIn('standard'), name: 'other' })
@@ -80,13 +80,13 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     expect(await on.announced.heard()).toEqual(['keys', 'keys', 'keys'])
   })
 
-  test('that needs a plan which another machine removed meanwhile says so', async () => {
+  test('fails with the reason when another machine removed its plan meanwhile', async () => {
     const key = { key: 'without', ...NEW, plan: 'removed meanwhile' }
     const sentence = 'a plan that the key needs was just removed'
     await expect(on.keys.add(key, T0)).rejects.toThrow(sentence)
   })
 
-  test('is numbered in the order of commits, however many machines make them at once', async () => {
+  test('is numbered in the order of commits, also from many machines at once', async () => {
     const before = await on.version()
     const ids = Array.from({ length: 40 }, (_, n) => n)
     const added = await Promise.all(
@@ -102,7 +102,7 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('the schema', () => {
-  test('is none, newest, older, or refused because a newer program made it', async () => {
+  test('is missing, newest, older, or refused because a newer program made it', async () => {
     const url = await emptyDatabase()
     const connection = connectTo(url)
     expect(await schemaState(connection)).toBe('none')
@@ -114,7 +114,7 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     expect(schemaState(connection)).rejects.toThrow('newer proxylist (schema 99')
   })
 
-  test('is made by many processes at once, once', async () => {
+  test('is made once by many processes that start at once', async () => {
     const url = await emptyDatabase()
     const connections = Array.from({ length: 8 }, () => connectTo(url))
     await Promise.all(connections.map(migrate))

@@ -97,13 +97,13 @@ const wrong = (found: string): Result => ({ ok: false, found })
 const refusalOf = async (url: string) => (await doctor(url)).database
 
 describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
-  test('is used through TLS that verifies it, with SCRAM', async () => {
+  test('is used through verified TLS, with SCRAM', async () => {
     const connection = connectTo(verified(urlOf('proxylist', 'localhost')))
     const used = 'select ssl from pg_stat_ssl where pid = pg_backend_pid()'
     expect(await connection.query(used)).toEqual([{ ssl: true }])
   })
 
-  test('is refused when its certificate, or its lack of one, does not fit', async () => {
+  test('is refused with a wrong certificate or password', async () => {
     const near = urlOf('proxylist', 'localhost')
     const shown = `localhost:${server.port}/proxylist`
     const cannot = (reason: string): Result =>
@@ -183,7 +183,7 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
     expect(readFileSync(log, 'utf8').slice(before)).not.toContain('WARNING')
   })
 
-  test('changes no table, and makes no schema', async () => {
+  test('cannot change a table or make a schema', async () => {
     const service = connectTo(urlOf('proxylist'))
     for (const statement of [
       'drop table proxylist.keys',
@@ -211,7 +211,7 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
     await owner.query('grant usage on schema proxylist to proxylist')
   })
 
-  test('prints no password, and says what is noted', async () => {
+  test('prints no password, and prints the notes', async () => {
     const env = {
       PROXYLIST_DATABASE: urlOf('proxylist_owner'),
       PROXYLIST_DATA: join(temporaryDirectory(), 'none'),
@@ -228,7 +228,7 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('nodes', () => {
-  test('shows what each node says of itself', async () => {
+  test('shows the status of each node', async () => {
     const env = { PROXYLIST_DATABASE: urlOf('proxylist') }
     const service = connectTo(env.PROXYLIST_DATABASE)
     const nodes = createNodes(service)

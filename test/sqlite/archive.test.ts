@@ -22,7 +22,7 @@ async function pack(files: readonly (readonly [string, Uint8Array])[], nowMs = T
   return Buffer.concat(chunks)
 }
 
-test('tar(1) lists it: owner 0, readable by it only, with the time, after 2038 too', async () => {
+test('tar(1) lists an archive with owner 0, mode 600 and its time, also after 2038', async () => {
   const file = join(temporaryDirectory(), 'a.tar')
   writeFileSync(file, await pack([['proxies.db', new Uint8Array(5)]], Date.UTC(2040, 0, 1)))
   const { stdout } = Bun.spawnSync(['tar', '--numeric-owner', '--utc', '-tvf', file], {

@@ -42,7 +42,7 @@ const ROWS = [
 ]
 
 describe('a backup', () => {
-  test('says what it holds, as a sentence and as JSON', async () => {
+  test('reports its content, as a sentence and as JSON', async () => {
     const dir = dataDirectory(ROWS)
     const cwd = temporaryDirectory()
     await runStep(cwd, {
@@ -59,7 +59,7 @@ describe('a backup', () => {
     expect(JSON.parse(stdout)).toEqual({ file: 'b.tar', files, bytes, ...counts })
   })
 
-  test('is one file for its owner only, with nothing beside it, and holds the same', async () => {
+  test('is one file for its owner only, with the same content and no file beside it', async () => {
     const dir = dataDirectory(ROWS)
     const before = readdirSync(dir)
     const cwd = await backupOf(dir)
@@ -76,7 +76,7 @@ describe('a backup', () => {
   })
 })
 
-describe('what is restored', () => {
+describe('a restored copy', () => {
   const limits = { burst: { requests: 4, seconds: 3600 }, daily: 100, subnets: 50 }
   const queries = ['', '&get=json', '&type=socks5', '&get=json&wrap=1&city=омск']
   /** What a client sees of a response, without what differs between any two. */
@@ -139,7 +139,7 @@ describe('a backup fails', () => {
     expect(readdirSync(cwd)).toEqual([])
   }
 
-  test('because FILE exists, and does not touch it', async () => {
+  test('because FILE exists, and does not change it', async () => {
     const cwd = temporaryDirectory()
     writeFileSync(join(cwd, 'a.tar'), 'precious')
     const step = { exitCode: 1, stderr: 'proxylist: a.tar exists already; choose another name\n' }
@@ -153,11 +153,11 @@ describe('a backup fails', () => {
     ['no/a.tar', 'no such file or directory'],
     ['/dev/null/a.tar', 'a part of its path is a file'],
     [long, 'name too long'],
-  ])('because there can be no FILE %s, without the code of the error', (file, reason) =>
+  ])('because it cannot create %s, without the code of the error', (file, reason) =>
     fails([file, '--data', dataDirectory()], `proxylist: cannot write ${file}: ${reason}\n`),
   )
 
-  test.each([ACCESS_FILE, PROXY_FILE])('because %s is damaged, names it', async name => {
+  test.each([ACCESS_FILE, PROXY_FILE])('because %s is damaged, and names it', async name => {
     const dir = dataDirectory()
     const file = join(dir, name)
     writeFileSync(file, readFileSync(file).fill(255, 4096))
@@ -177,7 +177,7 @@ describe('a backup reports its progress, and can be aborted', () => {
     ['before it begins', 'before'],
     ['while the databases are copied', 'copying'],
     ['while the archive is written', 'writing'],
-  ])('%s: nothing is left behind', async (_, when) => {
+  ])('%s: it leaves no file', async (_, when) => {
     const controller = new AbortController()
     const stop = (): void => controller.abort(new Error('enough'))
     if (when === 'before') stop()

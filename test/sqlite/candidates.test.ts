@@ -66,7 +66,7 @@ describe('a candidate', () => {
   test.each([
     ['that was never checked', candidate(1)],
     ['of which everything is known', candidate(2 ** 48 - 1, { ...FULL, queue: 'living' })],
-  ])('%s is given back as it was, also by another process', (_, each) => {
+  ])('is read unchanged, also by another process: %s', (_, each) => {
     const dir = temporaryDirectory()
     const checks = open(dir)
     expect(checks.add([each])).toBe(1)
@@ -76,7 +76,7 @@ describe('a candidate', () => {
     expect(checks.find(each.id)).toEqual(each)
   })
 
-  test('that is there is not added again', () => {
+  test('that exists is not added again', () => {
     const checks = open()
     checks.add([candidate(1, FULL)])
     expect(checks.add([candidate(1), candidate(2), candidate(2)])).toBe(1)
@@ -84,7 +84,7 @@ describe('a candidate', () => {
     expect(checks.find(3)).toBeNull()
   })
 
-  test('that comes later is not due before, nor early', () => {
+  test('that is due later is neither due nor early before', () => {
     const checks = open()
     checks.add([candidate(1, { dueMs: -5 }), candidate(2, { dueMs: 900, earlyMs: 100 })])
     const postponed = [1, 2].map(id => ({ id, untilMs: T0 + 500 }))
@@ -96,8 +96,8 @@ describe('a candidate', () => {
   })
 })
 
-describe('who comes next', () => {
-  test('the due of a queue, the longest due first, until the visitor has enough', () => {
+describe('the next candidates', () => {
+  test('are the due ones of a queue, longest due first, until the visitor stops', () => {
     const checks = open()
     checks.add([
       ...[5, 4, 3, 2, 1].map(id => candidate(id, { dueMs: -id })),
@@ -114,7 +114,7 @@ describe('who comes next', () => {
     expect(visited('living')).toEqual([])
   })
 
-  test('of all queues, those that may come early: the next due first', () => {
+  test('are the ones of all queues that may be early, next due first', () => {
     const queues: Queue[] = ['living', 'down', 'raw']
     const oneOf = fc.record({
       queue: fc.constantFrom(...queues),
@@ -147,7 +147,7 @@ describe('who comes next', () => {
   })
 })
 
-test('counts, freshness and lag are those of the queues', () => {
+test('counts, freshness and lag describe the queues', () => {
   const dir = temporaryDirectory()
   let checks = openCandidates(dir)
   checks.add([
@@ -171,7 +171,7 @@ test('counts, freshness and lag are those of the queues', () => {
   expect(checks.lagMs(T0 - 100)).toBe(0)
 })
 
-test('ledger and status are kept, and others read the status', () => {
+test('ledger and status are stored, and other processes read the status', () => {
   const dir = temporaryDirectory()
   const { read } = checkerStatusIn(dir)
   expect(read()).toBeNull()
@@ -187,11 +187,11 @@ test('ledger and status are kept, and others read the status', () => {
   expect(again.ledger()).toEqual(LEDGER)
 })
 
-describe('one checker a data directory', () => {
+describe('the lock of the checker', () => {
   const refusal = (dir: string) =>
     `another checker is at work on ${dir}: there is one for a data directory`
 
-  test('a second one is refused, until the first has ended', () => {
+  test('refuses a second checker until the first has ended', () => {
     const dir = temporaryDirectory()
     const first = openCandidates(dir)
     expect(() => openCandidates(dir)).toThrow(refusal(dir))
@@ -201,7 +201,7 @@ describe('one checker a data directory', () => {
     expect(readdirSync(dir).sort()).toEqual(['checker.lock', CHECKS_FILE])
   })
 
-  test('the lock ends with its process', async () => {
+  test('ends with its process', async () => {
     const dir = temporaryDirectory()
     const source = `import { openCandidates } from './src/sqlite/candidates.ts'
       const checks = openCandidates(${JSON.stringify(dir)})
@@ -242,7 +242,7 @@ describe('a file', () => {
       ' is a database of another program',
     ],
   ]
-  test.each(cases)('%s is refused, with what to do, and the lock released', (_, make, sentence) => {
+  test.each(cases)('is refused with advice, and its lock released: %s', (_, make, sentence) => {
     const dir = temporaryDirectory()
     const file = join(dir, CHECKS_FILE)
     make(file)
@@ -254,7 +254,7 @@ describe('a file', () => {
     release?.()
   })
 
-  test('that fails later is a failure of a store, and changes nothing', () => {
+  test('that fails later is a store failure, and changes nothing', () => {
     const checks = open(temporaryDirectory())
     checks.add([candidate(1)])
     const broken = { ...candidate(2), nextAtMs: 0.5 }

@@ -57,7 +57,7 @@ async function tickUntilCopied(file: string, servers: readonly ServerList[]): Pr
 }
 
 describe('a long WAL', () => {
-  test('is copied by running servers once nobody reads the old list', async () => {
+  test('is checkpointed by running servers when no query reads the old list', async () => {
     const { dir, file, writer, reader, endReading } = withLongWal()
     const said: string[] = []
     const servers = [startServer(dir, said), startServer(dir, said)]
@@ -70,7 +70,7 @@ describe('a long WAL', () => {
     expect(damageOf(file)).toBeNull()
   })
 
-  test('of an import that does not fit is emptied, and the list stays', () => {
+  test('of an import that does not fit is emptied, and the list is unchanged', () => {
     const dir = dataDirectory()
     const server = startServer(dir)
     const list = openList(dir)
@@ -94,7 +94,7 @@ describe('a long WAL', () => {
   })
 })
 
-test('a long WAL of usage is copied while the server writes, and begins at its start again', async () => {
+test('a long WAL of usage is checkpointed and reused while the server writes', async () => {
   const dir = dataDirectory()
   const file = join(dir, ACCESS_FILE)
   const server = openServerRegistry(dir, sentence => expect(sentence).toBe(''))

@@ -123,7 +123,7 @@ describe('access.db', () => {
     return copy
   }
   test.each(REMOVALS)(
-    'after %s: no request is answered uncounted, and a copy put in its place is used',
+    'counts every answered request after %s, and a copy in its place is used',
     async (_, lose) => {
       const { server, right, access } = await serving()
       const copy = copyOf(access)
@@ -141,7 +141,7 @@ describe('access.db', () => {
 })
 
 test.skipIf(process.getuid?.() !== 0)(
-  'what root makes belongs to the owner of the data',
+  'files that root makes belong to the owner of the data',
   async () => {
     const dir = temporaryDirectory()
     chownSync(dir, 65534, 65534)

@@ -21,7 +21,7 @@ function memoryList() {
   return list
 }
 
-test('the databases have the sizes of their files, and the health of their supervisors', () => {
+test('databases have the sizes of their files and the health of their supervisors', () => {
   const dir = temporaryDirectory()
   addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }])
   addKeys(dir, {}, [], T0)
@@ -34,7 +34,7 @@ test('the databases have the sizes of their files, and the health of their super
   expect(observed.space()?.freeBytes).toBeGreaterThan(0)
 })
 
-test('feeds are those of the data directory, none where there are none', async () => {
+test('the metrics have the feeds of the data directory, or none', async () => {
   const dir = temporaryDirectory()
   const { feeds } = observeData(dir, WORKING, memoryList())
   expect(feeds()).toEqual([])
@@ -49,7 +49,7 @@ test('feeds are those of the data directory, none where there are none', async (
   expect(feeds).toThrow()
 })
 
-test('a directory that cannot be reached has no sizes and no free bytes, and nothing throws', () => {
+test('a directory that cannot be reached has no sizes and no free bytes, without an error', () => {
   const file = join(temporaryDirectory(), 'file')
   writeFileSync(file, '')
   const observed = observeData(join(file, 'data'), FAILING, { ...memoryList(), ...FAILING })
@@ -93,7 +93,7 @@ describe('the breakdown', () => {
     }
   }
 
-  test('is counted when it is read, once for all who wait, and stays for 15 seconds', async () => {
+  test('is counted once for all waiting reads, and cached for 15 seconds', async () => {
     const { at, attempts, make } = scene()
     expect(attempts()).toEqual([])
     const waiting = [at(100), at(101), at(114.999)]

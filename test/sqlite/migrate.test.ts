@@ -85,7 +85,7 @@ test('a new database has the newest schema and its application id', () => {
 })
 
 describe('a database of an earlier schema', () => {
-  test('is brought to the newest once, with all its rows', () => {
+  test('is migrated to the newest once, with all its rows', () => {
     const file = firstDatabase()
     openDatabase(file, NEXT).close(true)
     const contents = readFileSync(file)
@@ -100,7 +100,7 @@ describe('a database of an earlier schema', () => {
     expectNewest(file)
   })
 
-  test('stays as it is where a script fails', () => {
+  test('is unchanged when a script fails', () => {
     const file = firstDatabase()
     const scripts = [FIRST, `${SECOND}; insert into nowhere values (1)`]
     expect(() => openDatabase(file, { ...OPTIONS, scripts })).toThrow(/no such table: nowhere/)
@@ -109,7 +109,7 @@ describe('a database of an earlier schema', () => {
     db.close(true)
   })
 
-  test('is refused by a reader, and stays as it is', () => {
+  test('is refused by a reader, and is unchanged', () => {
     const file = firstDatabase()
     const contents = readFileSync(file)
     expect(() => openDatabase(file, { ...NEXT, isReader: true })).toThrow(
@@ -121,7 +121,7 @@ describe('a database of an earlier schema', () => {
   })
 })
 
-describe('before keys or list are brought to a newer schema', () => {
+describe('before keys or list are migrated', () => {
   const scripts = [FIRST, SECOND]
   const options = { kind: 'access', scripts } as const
 
@@ -161,7 +161,7 @@ describe('before keys or list are brought to a newer schema', () => {
     expect(numbersIn(file)[0]).toBe(2)
   })
 
-  test('a copy that cannot be made leaves the database as it is', () => {
+  test('a copy that cannot be made leaves the database unchanged', () => {
     const file = firstKeys()
     mkdirSync(`${file}.before-schema-2`)
     expect(() => upgrade(file)).toThrow()
@@ -169,7 +169,7 @@ describe('before keys or list are brought to a newer schema', () => {
   })
 })
 
-test('a list of schema 2 gets sets of types, and keeps everything else', () => {
+test('a list of schema 2 gets sets of types, and keeps all other values', () => {
   const file = join(temporaryDirectory(), PROXY_FILE)
   const before = openDatabase(file, { kind: 'proxies', scripts: LIST_SCRIPTS.slice(0, 2) })
   before.run(
@@ -209,7 +209,7 @@ describe('a file that this program must not open', () => {
     ],
     ['pragma application_id = 1', ' is a database of another program'],
     ['pragma application_id = 0', ' is a database of another program'],
-  ])('is refused and left as it is: %s', (pragmas, sentence) => {
+  ])('is refused and unchanged: %s', (pragmas, sentence) => {
     const file = firstDatabase()
     const db = new Database(file)
     for (const statement of pragmas.split('; ')) db.run(statement)

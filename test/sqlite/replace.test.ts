@@ -20,7 +20,7 @@ const addressesIn = ({ proxies }: List): string[] =>
     .rows.map(row => addressText(endpointOf(row)))
     .sort()
 
-test('a file that is no database is replaced with its WAL, once the new list is complete', async () => {
+test('a file that is not a database is replaced with its WAL when the new list is complete', async () => {
   const dir = temporaryDirectory()
   const file = join(dir, PROXY_FILE)
   for (const end of ['', '-wal']) writeFileSync(file + end, 'no database '.repeat(1_000))
@@ -39,7 +39,7 @@ test('a file that is no database is replaced with its WAL, once the new list is 
 })
 
 test.each([100, 20_000])(
-  'where rows and indexes of %i rows disagree, a list gets new indexes',
+  'a list gets new indexes when rows and indexes of %i rows disagree',
   async rows => {
     const dir = temporaryDirectory()
     addList(

@@ -76,7 +76,7 @@ const contentOf = (dir: string): { [file: string]: string } =>
   )
 
 describe('restore', () => {
-  test('makes a data directory as the backup was, which doctor finds right and a server serves at once', async () => {
+  test('makes the data directory of the backup, which doctor accepts and a server serves at once', async () => {
     const cwd = await scene({ hasData: false })
     await runStep(cwd, {
       args: ['restore', 'backup.tar'],
@@ -98,7 +98,7 @@ describe('restore', () => {
     expect(server.output()).not.toContain('answering 503')
   })
 
-  test('puts the feeds file in place, and keeps the one that was there with the state of its feeds, which are fetched again', async () => {
+  test('installs the feeds file, keeps the old one with its state, and has all feeds fetched again', async () => {
     const cwd = temporaryDirectory()
     renameSync(dataDirectory(OLD), join(cwd, 'data'))
     const file = join(cwd, 'data', 'feeds')
@@ -119,7 +119,7 @@ describe('restore', () => {
     expect(readdirSync(join(cwd, 'data'))).not.toContain(FEEDS_FILE)
   })
 
-  test('reads from stdin what backup writes to stdout, and says it as JSON', async () => {
+  test('reads a backup from stdin, and reports as JSON', async () => {
     const cwd = temporaryDirectory()
     const [from, to] = [dataDirectory(NEW), join(cwd, 'data')]
     const run = program().join(' ')
@@ -139,7 +139,7 @@ describe('restore', () => {
 })
 
 describe('restore where there is data', () => {
-  test('refuses to replace data, which stays, unless --force is given; then it keeps it', async () => {
+  test('refuses to replace data without --force, and keeps the old data with it', async () => {
     const cwd = await scene()
     const before = contentOf(join(cwd, 'data'))
     await runStep(cwd, {
@@ -177,7 +177,7 @@ describe('restore where there is data', () => {
     await forced(cwd, /restored/)
   })
 
-  test('replaces a WAL that a killed server has left, and keeps it with its database', async () => {
+  test('replaces the WAL of a killed server, and keeps it with its database', async () => {
     const cwd = await scene()
     const data = join(cwd, 'data')
     const killed = await startChild(data)
@@ -201,7 +201,7 @@ test('restore replaces damaged data', async () => {
   expect(await listed(cwd)).toBe('192.0.2.9:80\n')
 })
 
-test('restore prints the commands that bring back the data before, keys and list', async () => {
+test('restore prints the commands that bring back the old keys and list', async () => {
   const cwd = await scene()
   const keysOf = async () => (await runStep(cwd, { args: ['keys', 'export'], stdout: /./ })).stdout
   const data = join(cwd, "it's here")
@@ -292,7 +292,7 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
     repacked(ACCESS_FILE, songs),
     ': access.db is a database of another program',
   ],
-  ['a file that is no database', repacked(PROXY_FILE, noDatabase), ' is damaged: proxies.db'],
+  ['a file that is not a database', repacked(PROXY_FILE, noDatabase), ' is damaged: proxies.db'],
   [
     'a database of a newer version',
     repacked(ACCESS_FILE, newer),
@@ -300,7 +300,7 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
   ],
 ]
 
-describe('an archive that is not a whole and intact backup is refused, and nothing changes', () => {
+describe('restore refuses, and changes no data,', () => {
   test.each(REFUSALS)('%s', async (_, change, says) => {
     const cwd = temporaryDirectory()
     cpSync(await archived(), join(cwd, 'backup.tar'))
@@ -324,7 +324,7 @@ describe('an archive that is not a whole and intact backup is refused, and nothi
     expect(existsSync(join(cwd, 'fresh'))).toBeFalse()
   })
 
-  test('a file that is missing, a directory, or nothing, in one line', async () => {
+  test('a missing file, a directory, or no input, in one line', async () => {
     const cwd = await scene()
     mkdirSync(join(cwd, 'folder'))
     for (const [file, says] of [
@@ -343,7 +343,7 @@ describe('an archive that is not a whole and intact backup is refused, and nothi
 
 describe('a restore that ends early', () => {
   test.each([0, 1, 2, 3, 4, 6, 8, 12])(
-    'killed after %d ms of its last step leaves whole databases, and can be run again',
+    'by a kill after %d ms of its last step leaves whole databases, and can run again',
     async afterMs => {
       const cwd = await scene()
       const data = join(cwd, 'data')
@@ -361,7 +361,7 @@ describe('a restore that ends early', () => {
     },
   )
 
-  test('by a signal while it reads leaves everything as it was', async () => {
+  test('by a signal while it reads leaves all data unchanged', async () => {
     const cwd = await scene()
     const dir = join(cwd, 'data')
     const before = contentOf(dir)

@@ -20,7 +20,7 @@ const OPENINGS = 50
 const openAt = (dir: string, clock: () => number) =>
   openServerList(dir, 'the service', clock, () => {})
 
-test('the version is another one after every change and every opening of the list', async () => {
+test('the version changes with every change and every opening of the list', async () => {
   const dir = temporaryDirectory()
   const add = (host: number): void => addList(dir, [{ ip: `192.0.2.${host}:80`, type: 'http' }])
   add(1)
@@ -66,7 +66,7 @@ function addStale(dir: string): void {
   addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }, ...stale])
 }
 
-test('stale rows are removed beside the thread that answers', async () => {
+test('stale rows are removed in another thread than requests', async () => {
   const dir = temporaryDirectory()
   addStale(dir)
   const list = openAt(dir, () => T0)
@@ -84,7 +84,7 @@ test('stale rows are removed beside the thread that answers', async () => {
   }
 })
 
-test('stale rows are left for later while a reader keeps what is written in the WAL', () => {
+test('stale rows stay while a reader keeps writes in the WAL', () => {
   const dir = temporaryDirectory()
   addStale(dir)
   const file = join(dir, PROXY_FILE)
@@ -164,7 +164,7 @@ const damagedUntil = (origin: string) =>
   expect.stringMatching(new RegExp(`is damaged.*; ${origin} .*; answering 503 until that is over$`))
 
 describe.each(STORES)('damage of $what', kind => {
-  test('that a request meets is refused and said once, until another file takes its place', async () => {
+  test('that a request meets is reported once, and fails requests until another file replaces it', async () => {
     const { file, read, alsoRead, said, health, tickUntil } = serving(kind)
     const intact = `${file}.intact`
     copyFileSync(file, intact)
@@ -183,7 +183,7 @@ describe.each(STORES)('damage of $what', kind => {
 })
 
 test.each(STORES)(
-  'a newer schema of $what that breaks a statement is refused, with the reason, until it is gone',
+  'a newer schema of $what that breaks a statement fails requests with the reason until it is removed',
   kind => {
     const { file, read, said, tick, health } = serving(kind)
     const migrate = (version: number, from: string, to: string): void => {

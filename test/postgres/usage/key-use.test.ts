@@ -25,7 +25,7 @@ describe('records and refusals that cannot be written', () => {
     return rows.map(({ id, records }) => `${id} ${records}`)
   }
 
-  test('are written later, with those that came meanwhile', async () => {
+  test('are written later, with newer ones', async () => {
     note('k1', 3)
     failure = new StoreError('away')
     const failing = use.flush()
@@ -38,7 +38,7 @@ describe('records and refusals that cannot be written', () => {
     expect(await flushed()).toEqual([])
   })
 
-  test('are not written again where nobody knows whether they were', async () => {
+  test('are not written again when the first result is unknown', async () => {
     note('k1', 3)
     failure = new UnknownOutcome('the connection was lost')
     await use.flush().catch(() => {})

@@ -51,15 +51,15 @@ async function admit(caller: Caller) {
   return { rules: limitRulesOf(caller, IP), instants: decision.instants, atMs: decision.atMs }
 }
 
-describe.skipIf(!HAS_POSTGRES)('what is full', () => {
-  test('a window is refused by the node itself from the request on that filled it', async () => {
+describe.skipIf(!HAS_POSTGRES)('a full limit', () => {
+  test('is refused by the node itself after the request that filled it', async () => {
     expect(refusalOf(once)).toBeNull()
     await admit(once)
     expect(refusalOf(once)).toMatchObject({ kind: 'refused', by: 'window', retryAfterSeconds: 60 })
     expect(refusalOf(regular(burst(1, 60), 'other'))).toBeNull()
   })
 
-  test('a window is asked about again before it may be over by a clock that runs faster', async () => {
+  test('is checked again before its window may end on a faster clock', async () => {
     await admit(once)
     elapsedMs = 59_900
     expect(refusalOf(once)).toMatchObject({ retryAfterSeconds: 1 })
@@ -67,14 +67,14 @@ describe.skipIf(!HAS_POSTGRES)('what is full', () => {
     expect(refusalOf(once)).toBeNull()
   })
 
-  test('a window is asked about again when the plan was changed', async () => {
+  test('is checked again when the plan changed', async () => {
     await admit(once)
     expect(refusalOf(regular({ ...burst(2, 60), daily: 2 }))).toBeNull()
     expect(refusalOf(regular({ ...burst(1, 60), daily: 3 }))).toBeNull()
     expect(refusalOf(regular({ ...burst(1, 60), daily: 2 }))).not.toBeNull()
   })
 
-  test('a window is refused while a batch is under way, and while the database is away', async () => {
+  test('is refused while a batch is in flight, and while the database is away', async () => {
     const access = createAccess({ find: () => null }, usage)
     await admit(once)
     const slow = regular({}, 'slow')
@@ -90,7 +90,7 @@ describe.skipIf(!HAS_POSTGRES)('what is full', () => {
     expect(access.admit(unwaited(), slow, IP, 0)).rejects.toThrow('is closed')
   })
 
-  test('a day is refused by the node itself as long as its window is what it was told', async () => {
+  test('is refused by the node itself for a day too, as long as its window is unchanged', async () => {
     const daily = regular({ ...burst(9, 60), daily: 1 })
     await admit(daily)
     expect(refusalOf(daily)).toMatchObject({ by: 'daily', limits: [{ remaining: 8 }, {}] })
@@ -100,11 +100,11 @@ describe.skipIf(!HAS_POSTGRES)('what is full', () => {
   })
 })
 
-describe.skipIf(!HAS_POSTGRES)('what many requests want to know at once', () => {
+describe.skipIf(!HAS_POSTGRES)('concurrent reads', () => {
   const IDS = Array.from({ length: 300 }, (_, n) => `k${n % 3}`)
   const subjects = IDS.map(id => keySubject(id))
 
-  test('is what each would be told alone: usage, networks and history', async () => {
+  test('return the same as single ones: usage, networks and history', async () => {
     for (const id of ['k0', 'k1', 'k1']) await admit(regular({}, id))
     const plan = { subnets: 9, clients: 9 }
     const { atMs } = await admit(regular(plan, 'k2'))
@@ -130,8 +130,8 @@ describe.skipIf(!HAS_POSTGRES)('what many requests want to know at once', () => 
   })
 })
 
-describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
-  test('of give-backs, of resets and of nothing else', async () => {
+describe.skipIf(!HAS_POSTGRES)('nodes', () => {
+  test('hear of refunds and resets, and of nothing else', async () => {
     const { heard } = await listenTo(url, database)
     await usage.refund([await admit(once)])
     await usage.reset(keySubject('k1'), 'window')
@@ -141,14 +141,14 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
     expect(await heard()).toEqual(['usage', 'usage', 'usage'])
   })
 
-  test('and forget what they know', async () => {
+  test('forget full limits after a message', async () => {
     await admit(once)
     expect(refusalOf(once)).not.toBeNull()
     usage.forgetRefusals()
     expect(refusalOf(once)).toBeNull()
   })
 
-  test('and the node that gives back, or resets, forgets by itself', async () => {
+  test('forget full limits after their own refund or reset', async () => {
     const given = await admit(once)
     expect(refusalOf(once)).not.toBeNull()
     await usage.refund([given])
@@ -159,7 +159,7 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
     expect(refusalOf(once)).toBeNull()
   })
 
-  test('what was decided before is not remembered after', async () => {
+  test('do not remember a decision from before a message', async () => {
     await admit(regular({})) // it has a row: one call decides
     const admitting = usage.admit([ask(once)])
     usage.forgetRefusals() // while the answer is under way
@@ -168,7 +168,7 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
   })
 })
 
-test('a request with two full windows gets what is left of each', () => {
+test('a request with two full windows gets the rest of each', () => {
   const known = createRefusalCache(() => 0)
   const rules = limitRulesOf(temp(), IP)
   const learn = known.asking()

@@ -70,7 +70,7 @@ const admitAtOnce = async (lock: string, caller: Caller): Promise<string[]> => {
 
 const ALL_USAGE = 'select from proxylist.usage order by kind, id for update'
 
-describe.skipIf(!HAS_POSTGRES)('of two requests for which there is room for one', () => {
+describe.skipIf(!HAS_POSTGRES)('of two requests with room for one', () => {
   const NEW_ROW = `insert into proxylist.usage values ('key', 'k1', '{}', 0, 0, 0)`
   test.each([
     ['of a key that has been used', regular(burst(2, 3600)), true, ['ok', 'window']],
@@ -107,7 +107,7 @@ describe.skipIf(!HAS_POSTGRES)('of two answers with one network each', () => {
   })
 })
 
-test.skipIf(!HAS_POSTGRES)('two requests that are given back, each at its instant', async () => {
+test.skipIf(!HAS_POSTGRES)('two refunds at once each remove their own request', async () => {
   const caller = regular(burst(9, 3600))
   const sent = [await admit(caller)]
   await database.setClock(T0 + 1)
@@ -118,7 +118,7 @@ test.skipIf(!HAS_POSTGRES)('two requests that are given back, each at its instan
 })
 
 test.skipIf(!HAS_POSTGRES)(
-  'a row that somebody keeps locked fails what needs it soon, and nothing that comes later',
+  'a locked row fails the requests that need it soon, and no later request',
   async () => {
     await admit(temp('t1'))
     const session = await holdOpen(
@@ -191,7 +191,7 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
       () => worker.admit([{ rules: twoRules(), nowMs: 0 }]),
     ],
     [
-      'what is given back',
+      'refunds',
       ...([usageOf('key'), usageOf('temp')] as const),
       () => worker.refund([{ rules: twoRules(), instants: [0, 0] }]),
     ],
@@ -209,13 +209,13 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
     await working
   })
 
-  test('and a key that is removed takes no address of its name with it', async () => {
+  test('and removing a key keeps the addresses of its name', async () => {
     await registry.keys.remove(ID)
     const left = await query(`select kind from proxylist.usage where id = '${ID}' order by kind`)
     expect(left).toEqual([{ kind: 'demo' }, { kind: 'temp' }])
   })
 
-  test('and pruning waits for none of them', async () => {
+  test('and pruning waits for no lock', async () => {
     await query(`insert into proxylist.usage values ('key', 'a', '{}', $1, 0, 0)`, [T0])
     const session = await holdOpen(
       database.url,

@@ -57,7 +57,7 @@ describe('the length of the log', () => {
     expect(chars).toBeLessThan(4 * Math.max(500, 2 * chunkChars) * 2)
   })
 
-  test('is never nothing: the last row stays, so that no id is used again', () => {
+  test('is never zero: the last row stays, so that no id is reused', () => {
     const { db, usage, prune } = openUsage(null, { chunks: 2, chunkChars: 1 })
     for (let n = 0; n < 9; n += 1) usage.admit([of('a', T0 + n * DAY_MS)])
     prune(T0 + 9 * DAY_MS)
@@ -89,7 +89,7 @@ describe('a prune', () => {
     ['a log', { chunks: 8, chunkChars: 1e9 }],
     ['a log and a snapshot', { chunks: 8, chunkChars: 64 }],
     ['a snapshot', { chunks: 1, chunkChars: 1 }],
-  ])('leaves no forgotten address in %s', (_, options) => {
+  ])('leaves no removed address in %s', (_, options) => {
     const { db, usage, admit, prune, read } = openUsage(null, options)
     for (let n = 0; n < 50; n += 1) admit(DEMO, `192.0.2.${n}`, T0)
     usage.admit([of('a')])
@@ -109,7 +109,7 @@ describe('a transaction that fails', () => {
       `create temp trigger broken before ${statement} begin select raise(abort, 'broken'); end`,
     )
 
-  test('while it prunes forgets nothing', () => {
+  test('removes no usage while it prunes', () => {
     const { db, usage, prune, read } = openUsage(null, { chunks: 2 })
     usage.admit([of('old')])
     usage.admit([of('a', T0 + 3 * DAY_MS)])
@@ -124,7 +124,7 @@ describe('a transaction that fails', () => {
 })
 
 describe('a migration from schema 1', () => {
-  test('keeps what limits count, and the days of charts that were moved to their table', () => {
+  test('keeps usage that limits count, and the days of charts in their new table', () => {
     const db = new Database(':memory:')
     const [schema1 = '', ...later] = ACCESS_SCRIPTS
     db.run(schema1)
@@ -141,7 +141,7 @@ describe('a migration from schema 1', () => {
     db.close()
   })
 
-  test('passes over the use of keys that a server of schema 1 still logs', () => {
+  test('skips the use of keys that a server of schema 1 still logs', () => {
     const { db, usage, read } = openUsage()
     const batch = `["use","a",${T0},1,0],["key","b",${T0},1,1],["moved","b",${T0},${TODAY}]`
     db.run('insert into batches values (1, ?)', [`[${batch}]`])
@@ -157,7 +157,7 @@ describe('a start', () => {
     [`update batches set admissions = replace(admissions, '${T0}', 'null')`],
     [`insert into snapshot values (0, 1, '{}')`],
     [`insert into snapshot values (256, 1, '[]')`],
-  ])('on usage that cannot be read is a failure of the store: %s', sql => {
+  ])('on usage that cannot be read is a store failure: %s', sql => {
     const dir = temporaryDirectory()
     const { db, usage } = openUsage(dir)
     usage.admit([of('a')])

@@ -28,7 +28,7 @@ test('a commit of another server clears cached keys only when it changed keys or
   }
 })
 
-test('a text that is no key is one as soon as it is added, by this server or another process', async () => {
+test('an unknown key is known as soon as this server or another process adds it', async () => {
   const dir = dataDirectory()
   const { keys, close } = openServerRegistry(dir, () => {})
   try {

@@ -62,7 +62,7 @@ function locked() {
 }
 
 describe('beside a saturated server', () => {
-  test('a batch is not lost because the lock is taken at every attempt but the last', () => {
+  test('a batch succeeds when only its last attempt gets the lock', () => {
     const { other, attempts, open } = locked()
     const { db, usage, read } = open(n => {
       if (n === 200) other.run('rollback')
@@ -75,7 +75,7 @@ describe('beside a saturated server', () => {
     other.close()
   })
 
-  test('an admission of another server counts that comes while this one waits for the lock', () => {
+  test('an admission of another server counts when it comes during the wait for the lock', () => {
     const { other, open } = locked()
     const { db, usage } = open(() => {
       other.run(`insert into batches values (1, '[["key","k1",${T0},1,1]]')`)
@@ -88,7 +88,7 @@ describe('beside a saturated server', () => {
     other.close()
   })
 
-  test('a lock that is kept fails the batch after the time that it may wait, and no later', () => {
+  test('a lock that is never released fails the batch after its timeout', () => {
     const { other, attempts, open } = locked()
     const { db, usage, read } = open(() => {}, 30)
     db.run('pragma busy_timeout = 0')
@@ -113,7 +113,7 @@ const seenOf = ({ usage }: OpenUsage, id = 'k1'): number | null =>
 const note = ({ usage }: OpenUsage, records: number, refused: number, nowMs = T0): void =>
   usage.note({ keyId: 'k1', records, refused, nowMs })
 
-test('a flush that fails loses nothing: the use is shown, and written by the next flush', () => {
+test('a flush that fails loses no use: it is shown, and written by the next flush', () => {
   const dir = temporaryDirectory()
   const [one, two] = [openUsage(dir), openUsage(dir)]
   one.addKeys('k1')

@@ -32,7 +32,7 @@ describe('a name that no row has', () => {
   })
 })
 
-test('an id is never that of another name, even of the last name when that is gone', () => {
+test('an id is never reused for another name, not even the last removed one', () => {
   const list = listOf([inCity('A')])
   fillList(list, [], 'replace')
   for (const city of ['B', 'A']) {
@@ -42,7 +42,7 @@ test('an id is never that of another name, even of the last name when that is go
   expect(namesIn(list).at(-1)).toEqual([3, 'A'])
 })
 
-test('all names that are compared alike are found, however many they are', () => {
+test('all names that compare equal are found, however many', () => {
   const marks = (n: number): string =>
     String.fromCharCode(0x300 + (n % 40), 0x300 + Math.floor(n / 40))
   const list = listOf(

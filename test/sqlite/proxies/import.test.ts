@@ -48,7 +48,7 @@ const stored = (list: List): unknown[] =>
     )
     .all()
 
-test('an import whose list was closed before it could be undone keeps its own failure', () => {
+test('an import keeps its own error when its list was closed before the rollback', () => {
   const list = openList(temporaryDirectory())
   const importTx = list.begin('merge')
   importTx.add(BARE)
@@ -99,7 +99,7 @@ test.each([
   ['merge', 'committed', '500', 501],
   ['replace', 'committed', '500', 500],
 ] as const)(
-  'an import that is killed leaves the list as it was before or as it is after: %s, %s',
+  'a killed import leaves the list of before or of after: %s, %s',
   (mode, step, rows, left) => {
     const dir = temporaryDirectory()
     const list = open(dir)
@@ -171,7 +171,7 @@ const someExport = (): fc.Arbitrary<Export> =>
     }),
   })
 
-test('property: export, import, export is byte-identical, and changes nothing in the list it came from, whatever that and the form', async () => {
+test('property: export, import, export is byte-identical for any list and form, and does not change the list', async () => {
   const someRows = fc.array(anyIncoming(), { minLength: 1, maxLength: 10 })
   const property = fc.asyncProperty(someRows, someExport(), async (rows, form) => {
     const list = openList(null)

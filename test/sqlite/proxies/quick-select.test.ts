@@ -23,7 +23,7 @@ afterAll(cleanUp)
 
 const AT_T0 = { nowMs: T0, addressBits: 32 } as const
 
-test('more records than a quick select gives are too many', () => {
+test('a quick select refuses more records than its limit', () => {
   const list = open(null)
   const load = (from: number, to: number): unknown =>
     fillList(
@@ -64,7 +64,7 @@ const rowsOf = (n: number, subnet = 1): TestRow[] =>
     age: i / 10,
   }))
 
-test('rows in memory are of one snapshot, also when another connection changes the list', () => {
+test('rows in memory belong to one snapshot, also when another connection changes the list', () => {
   const dir = temporaryDirectory()
   const [writer, reading] = [open(dir), open(dir)]
   fillList(writer, rowsOf(1500))
@@ -102,7 +102,7 @@ describe('the server’s selects', () => {
     { sort: 'works', port: 80 },
   ]
 
-  test('find the list as it is, or as it was in this turn', async () => {
+  test('read the list as it is, or as it was in this turn', async () => {
     const dir = temporaryDirectory()
     const [writer, reading] = [open(dir), open(dir)]
     const render = createAnswerRenderer('the service')

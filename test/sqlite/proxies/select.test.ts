@@ -116,7 +116,7 @@ describe('a city', () => {
       expect(word(select(list, { filter: { cities: [city], lang: 'en' } }))).toBe(en)
     })
   }
-  test('is any of those listed', () => {
+  test('matches any listed name', () => {
     const cities = ['москва', 'cologne', 'nowhere', 'paris', 'пермь']
     expect(word(select(list, { filter: { cities } }))).toBe('abcg')
     expect(word(select(list, { filter: { cities, lang: 'en' } }))).toBe('bcg')
@@ -359,7 +359,7 @@ function expectBoth(
   return { all, isQuick: expectQuick(few, request, all) }
 }
 
-test('property: a selection is what plain array code selects, in the same order', () => {
+test('property: a selection equals the one of plain array code, in the same order', () => {
   const found = new Map<Filter['sort'], number>()
   let quickly = 0
   let asked = 0

@@ -156,7 +156,7 @@ function expectSame(list: List, texts: Texts): StatsDocument {
 }
 
 describe('a document', () => {
-  test('has the numbers that SQL counts, whatever the list and the filter', () => {
+  test('has the numbers that SQL counts, for any list and filter', () => {
     let matching = 0
     fc.assert(
       fc.property(countedRows, fc.array(queries, { minLength: 1, maxLength: 8 }), (rows, asked) => {
@@ -169,7 +169,7 @@ describe('a document', () => {
     expect(matching).toBeGreaterThan(100)
   }, 120_000)
 
-  test('compares also numbers of more than 32 bits exactly', () => {
+  test('compares numbers of more than 32 bits exactly, too', () => {
     const large = [2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32, 5e9, 5e9 + 1, 999_999_999_999_999]
     const list = listOf(
       large.map((n, i) => ({ ip: `192.0.2.${i}:80`, type: 'http', speed: n, ping: n / 1000 })),
@@ -182,13 +182,13 @@ describe('a document', () => {
     expect(examples.map(({ speed }) => speed)).toEqual([2 ** 31 - 1])
   })
 
-  test('has the totals alone where the others are not shown', () => {
+  test('has only the totals when the other parts are hidden', () => {
     const list = listOf([{ ip: '192.0.2.1:80', type: 'http' }])
     const document = parsed(createStatsReader(list.db)(asking({}, { part: 'totals' })))
     expect(document as object).toEqual({ at: AT, version: '1', total: 1, matching: 1 })
   })
 
-  test('names the provider’s service as the operator does', () => {
+  test('uses the operator’s name for the provider’s service', () => {
     const list = listOf([{ ip: '192.0.2.1:80', type: 'http', 'the service': true }])
     const document = parsed(createStatsReader(list.db)(asking({}, { provider: 'яндекс' })))
     expect(document.facets.service).toEqual({
@@ -203,7 +203,7 @@ describe('a document', () => {
 })
 
 describe('examples', () => {
-  test('are the twenty freshest that match, masked, twins left out before the cut, in the language', () => {
+  test('are the twenty freshest matches, masked, without twins, in the language', () => {
     const list = listOf(
       Array.from({ length: 200 }, (_, i) => ({
         // Five of each network look the same.
@@ -218,7 +218,7 @@ describe('examples', () => {
     expect(examples[0]).toMatchObject({ type: 'socks5', city: 'Berlin', ip_out: '192.0.0.0' })
   })
 
-  test('pass the filter also where a twin beside them does not', () => {
+  test('match the filter even when their twin does not', () => {
     const twin = { age: 5, ping: 0.1 }
     const list = listOf([
       { ...twin, ip: '10.1.0.1:80', type: 'http', works: 10 },
@@ -230,7 +230,7 @@ describe('examples', () => {
   })
 })
 
-test('an answer is of one snapshot, also when another process has changed the list', () => {
+test('an answer has one snapshot, also when another process changed the list', () => {
   const dir = temporaryDirectory()
   addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }])
   const { db, close } = openList(dir)
@@ -267,7 +267,7 @@ function sourceOf({ verify = () => {}, later }: Partial<Hooks> = {}) {
 type Hooks = { verify: () => void; later: Parameters<typeof createStatsSource>[2] }
 
 describe('the worker', () => {
-  test('answers what would be answered in process, also when another process has changed the list', async () => {
+  test('answers like the process itself, also when another process changed the list', async () => {
     const { dir, answer, failures, close } = sourceOf()
     const request = asking({ country: 'de' })
     const coded = await answer(request)
@@ -283,7 +283,7 @@ describe('the worker', () => {
     close()
   })
 
-  test('reads the file that was put in place of its own', async () => {
+  test('reads the file that replaced its own', async () => {
     const { file, answer, close } = sourceOf()
     expect(parsed(await answer(asking({}))).total).toBe(ROWS.length)
     const other = temporaryDirectory()
@@ -294,7 +294,7 @@ describe('the worker', () => {
     close()
   })
 
-  test('is ended a minute after the last query, and begun again by the next', async () => {
+  test('ends a minute after the last query, and starts again with the next', async () => {
     const idle: { run: () => void; isOn: boolean }[] = []
     const { answer, close } = sourceOf({
       later(run, ms) {
@@ -322,7 +322,7 @@ describe('a failure', () => {
     expect(String(failures)).toInclude('is missing')
   })
 
-  test('to end in time ends the worker', async () => {
+  test('to answer in time ends the worker', async () => {
     const { answer, failures } = sourceOf({
       later(run, ms) {
         if (ms === 20_000) queueMicrotask(run)
@@ -335,7 +335,7 @@ describe('a failure', () => {
     expect(String(failures)).toInclude('longer than 20000 ms')
   })
 
-  test('is what those get who wait when the server stops, which is no news', async () => {
+  test('reaches waiting queries when the server stops, and is not reported', async () => {
     const { answer, count, close, failures } = sourceOf()
     const waiting = Promise.allSettled([answer(asking({})), count(T0)])
     close()
@@ -349,7 +349,7 @@ describe('a failure', () => {
 const rowsOf = (ages: readonly number[]): TestRow[] =>
   ages.map((age, i) => ({ ip: `10.0.${i >> 8}.${i & 255}:80`, type: 'http', age }))
 
-test('fresh rows are those that a query without time sees', () => {
+test('fresh rows are the rows that a query without time finds', () => {
   const list = listOf(rowsOf([0, 60, 599, 600, 601, 86_400, 10 ** 7]))
   expect(freshRows(list.breakdown(T0))).toBe(4)
 })

@@ -101,7 +101,7 @@ describe('after 20 seconds', () => {
     })
   })
 
-  test('one that waits because all slots are taken gets 503', async () => {
+  test('a request that waits because all slots are taken gets 503', async () => {
     const { ask, timeOut } = createWorld(1)
     const all = [ask('a'), ask('b')]
     await statesOf()
@@ -112,7 +112,7 @@ describe('after 20 seconds', () => {
     })
   })
 
-  test('a refused request takes no slot, and one that got a slot is not refused', async () => {
+  test('a refused request takes no slot, and a request with a slot is not refused', async () => {
     const { ask, timeOut, timers } = createWorld(1)
     const [first, refused] = [ask('a'), ask('b')]
     await statesOf()
@@ -125,7 +125,7 @@ describe('after 20 seconds', () => {
   })
 })
 
-test('when the server stops, requests that wait get 503, and so do those that would wait', async () => {
+test('when the server stops, waiting requests and later ones get 503', async () => {
   const { ask, refuseWaiting } = createWorld(2)
   const held = [ask('a', 1), ask('b')]
   const waiting = [ask('a', 1), ask('c')]

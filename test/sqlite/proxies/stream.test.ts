@@ -114,7 +114,7 @@ test.each([
     `sort=${sort}&get=csv&count=1001&ping=40`,
     `sort=${sort}&get=ndjson&count=4000`,
   ]),
-])('a stream holds what is rendered whole, and has its totals: %s', async text => {
+])('a stream equals the whole rendered answer, and has its totals: %s', async text => {
   const streamer = usual()
   const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
   const found = streamer.find(query.filter, AT_T0)
@@ -132,7 +132,7 @@ test.each([
 describe('a stream in random order', () => {
   const asked = ['', 'get=json&wrap=1', 'get=csv&fields=ip', 'get=ndjson&count=1500&time=4']
 
-  test.each(asked)('holds each proxy once, and its totals are of itself: %s', async text => {
+  test.each(asked)('holds each proxy once, and has its own totals: %s', async text => {
     const streamer = usual()
     const query = createQueryReader(PROVIDER)(`sort=random&${text}`, 'k', ENTITLEMENTS)
     const { filter } = query
@@ -154,8 +154,8 @@ describe('a stream in random order', () => {
   })
 })
 
-describe('what a draw is made from', () => {
-  test('is all matches of a query, whatever its order and count', async () => {
+describe('the source of a draw', () => {
+  test('is all matches of a query, for any order and count', async () => {
     const streamer = usual()
     const query = createQueryReader(PROVIDER)('time=3&count=2&sort=ping', 'k', ENTITLEMENTS)
     const { ids, checkedAt } = await streamer.matches(query)
@@ -169,10 +169,10 @@ describe('what a draw is made from', () => {
   })
 })
 
-describe('slots', () => {
+describe('the slots of a key', () => {
   const key = (id: string): Tenant => ({ id, isTrial: false, streamsMax: 4 })
 
-  test('an answer waits until another one of its key has ended', async () => {
+  test('make an answer wait until another one has ended', async () => {
     using streamer = streamerOf()
     const order: string[] = []
     const ask = () => streamOf(streamer.ask(QUERY, { ...key('a'), streamsMax: 1 }))
@@ -187,7 +187,7 @@ describe('slots', () => {
   })
 })
 
-test('what is not found in time is refused with 503, and nothing is left of it', async () => {
+test('an answer that takes too long is refused with 503, and frees its slot', async () => {
   let isLate = true
   const later = (run: () => void) => {
     if (isLate) queueMicrotask(run) // before the worker can reply
@@ -235,7 +235,7 @@ describe('streams', () => {
     expect(await streamer.ask()).toMatchObject({ kind: 'rendered', answer: { records: 0 } })
   })
 
-  test('a stream ends after ten minutes: its body fails, and its slot is free', async () => {
+  test('end after ten minutes: the body fails, and the slot is free', async () => {
     const timers: (() => void)[] = []
     const later = (run: () => void, ms: number) => {
       if (ms === 600_000) timers.push(run)
@@ -269,7 +269,7 @@ describe('a failure of the worker is a StoreError', () => {
       ['removed', file => rmSync(file), 'is missing', false],
     ]
   test.each(LOSSES)(
-    'that says whether the list is damaged, when it is %s',
+    'that says whether the list is damaged when it is %s',
     async (_, lose, says, is) => {
       using streamer = streamerOf()
       streamer.closeList()
@@ -283,7 +283,7 @@ describe('a failure of the worker is a StoreError', () => {
   )
 
   // The chunk after the first has been rendered by then: it must not be sent either.
-  test.each([0, 1])('when the list must not be shown any more, after %d chunks', async chunks => {
+  test.each([0, 1])('when the list must no longer be shown, after %d chunks', async chunks => {
     let failure: StoreError | null = null
     using streamer = streamerOf({
       verify() {
