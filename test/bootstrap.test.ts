@@ -55,13 +55,13 @@ describe('NODE_ENV', () => {
 })
 
 if (BINARY !== undefined) {
-  describe('the binary refuses to be steered', () => {
+  describe('the binary', () => {
     // Which variables steer it is in `config/environment.test.ts`.
     test.each([
       ['BUN_OPTIONS', '--smol'],
       ['BUN_INSPECT', '127.0.0.1:0'],
       ['BUN_JSC_useJIT', '0'],
-    ])('by %s', async (name, value) => {
+    ])('refuses to start with %s', async (name, value) => {
       const { exitCode, stdout, stderr } = await proxylist(['version'], { env: { [name]: value } })
       expect([exitCode, stdout]).toEqual([2, ''])
       expect(stderr).toBe(
@@ -70,7 +70,7 @@ if (BINARY !== undefined) {
     })
 
     test.each(['BUN_OPTIONS', 'BUN_INSPECT_PRELOAD'])(
-      'by code named in %s, although the runtime loads it before ours',
+      'refuses to start with code in %s, although the runtime runs that first',
       async name => {
         const loud = join(temporaryDirectory(), 'loud.ts')
         writeFileSync(loud, "process.stderr.write('loud\\n')")
@@ -83,7 +83,7 @@ if (BINARY !== undefined) {
       },
     )
 
-    test('but cannot refuse BUN_BE_BUN, which makes the file plain Bun, as the manual says', async () => {
+    test('is plain Bun with BUN_BE_BUN, as the manual says', async () => {
       const { stdout } = await proxylist(['--version'], { env: { BUN_BE_BUN: '1' } })
       expect(stdout).toBe(`${Bun.version}\n`)
     })
@@ -92,7 +92,7 @@ if (BINARY !== undefined) {
       ['BUN_RUNTIME_TRANSPILER_CACHE_PATH', '0'],
       ['BUN_OPTIONS', ''],
       ['NODE_OPTIONS', '--inspect'],
-    ])('and ignores %s=%s, which does not steer it', async (name, value) => {
+    ])('ignores %s=%s', async (name, value) => {
       const { exitCode, stderr } = await proxylist(['version'], { env: { [name]: value } })
       expect([exitCode, stderr]).toEqual([0, ''])
     })

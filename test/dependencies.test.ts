@@ -18,18 +18,18 @@ const installed = (name: string): { dependencies?: { [name: string]: string } } 
   JSON.parse(readFileSync(join(ROOT, 'node_modules', name, 'package.json'), 'utf8'))
 
 describe('the list of dependencies in src/README.md', () => {
-  test('has what package.json has, and says what each is for', () => {
+  test('names each dependency of package.json with its use', () => {
     const direct = ROWS.filter(({ by }) => by === undefined).map(({ name }) => name)
     expect(direct.sort()).toEqual(Object.keys(dependencies).sort())
     expect(ROWS.filter(({ use }) => use.length < 3)).toEqual([])
   })
 
-  test.each(ROWS.filter(({ by }) => by !== undefined))('is right that $by brings $name', row => {
+  test.each(ROWS.filter(({ by }) => by !== undefined))('knows that $by brings $name', row => {
     expect(LISTED).toContain(`${row.by}`)
     expect(Object.keys(installed(`${row.by}`).dependencies ?? {})).toContain(row.name)
   })
 
-  test.each(Object.keys(devDependencies))('names %s, for developers only', name => {
+  test.each(Object.keys(devDependencies))('names %s as a development dependency', name => {
     expect(SECTION).toContain(`\`${name}\``)
     expect(LISTED).not.toContain(name)
   })
@@ -48,7 +48,7 @@ if (BINARY !== undefined) {
     'src/sqlite/database.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',
     'src/node/list.worker.ts',
-  ])('the maps tell of all of it, %s included', entry =>
+  ])('its source maps name %s', entry =>
     expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),
   )
 }

@@ -94,14 +94,14 @@ const readmeOf = (folder: string): string => readFileSync(join(ROOT, folder, 'RE
 const DOCS = [readmeOf('.'), ...TOPICS.map(manual)].join('\n')
 
 describe('the manual', () => {
-  test('api: Errors', () => expect(listBelow('api', 'Errors', errorList)).toBe(errorList))
+  test('lists the API errors', () => expect(listBelow('api', 'Errors', errorList)).toBe(errorList))
 
   const routes = ['/', '/api', '/key', '/stats', '/openapi.json', '/docs', '/healthz', '/readyz']
-  test.each(routes)('route %s', path =>
+  test.each(routes)('documents the route %s', path =>
     expect(manual('api')).toMatch(new RegExp(`GET ${path}[\`?]`)),
   )
 
-  test('takes options for granted, which all commands have that use data; console uses that of one machine', () => {
+  test('names the options of every command that uses data', () => {
     const granted = GRANTED.map(name => `\`${flagOf(name).replace(/ .*/, '')}\``)
     expect(manual('commands')).toContain(
       `take ${granted.join(', ').replace(/, (?=[^,]*$)/, ' and ')}`,
@@ -129,19 +129,19 @@ describe('the manual', () => {
 describe.each(TOPICS)('the topic %s', topic => {
   const [title, summary = '', ...rest] = manual(topic).split('\n\n')
 
-  test('has a title, a sentence that says what it is about, and a place in README.md', () => {
+  test('has a title, a summary and a place in README.md', () => {
     expect(title).toMatch(/^# .+$/)
     expect(summary).toMatch(/^[^\n]+\.$/)
     expect(readmeOf('.')).toContain(`[${topic}](${fileOf(topic)})`)
   })
 
-  test('is read in a terminal: prose has lines of 100 characters at most, and no links', () => {
+  test('fits a terminal: its prose has no links and no line over 100 characters', () => {
     const prose = rest.join('\n\n').replace(/^```.*?^```/gms, '')
     expect(prose.split('\n').filter(line => [...line].length > COLUMNS_MAX)).toEqual([])
     expect(prose).not.toMatch(/\]\(/)
   })
 
-  test('names files of this project that are there', () => {
+  test('names only files of this project that exist', () => {
     const named = [...manual(topic).matchAll(/`(data\/[^`]+)`/g)].map(([, path = '']) => path)
     expect(named.filter(path => !existsSync(join(ROOT, path)))).toEqual([])
   })
@@ -206,9 +206,9 @@ describe('the manual’s table of limits', () => {
       'expires',
     ],
   ]
-  test('has these keys, and no other', () => expect(rows.sort()).toEqual(expected.toSorted()))
+  test('has these keys and no others', () => expect(rows.sort()).toEqual(expected.toSorted()))
 
-  test('agrees with that of README.md', () => {
+  test('agrees with the table in README.md', () => {
     const short = tableOf('plan', 'requests', 'records in an answer', 'also')
     expect(short.map(([plan]) => plan)).toEqual(['standard', 'classic', 'demo', 'temp'].map(quoted))
     short.forEach(([, requests, records], index) => {
@@ -236,14 +236,14 @@ describe('the examples of the server that `make run` starts', () => {
   })
   const ask = async (path: string): Promise<string> => (await server.request(path)).text
 
-  test('ask where it listens, with the key demo', () => {
+  test('use its address and the key demo', () => {
     const run = /^run:.*\n\t.* serve (.*)$/m.exec(readFileSync(join(ROOT, 'Makefile'), 'utf8'))
     expect(run?.[1]).toStartWith('--sample')
     expect(url).toStartWith(`http://${SETTINGS.listen.fallback}/api?`)
     expect(new URL(url).searchParams.get('key')).toBe(DEMO_KEY)
   })
 
-  test('show what the sample list answers', async () => {
+  test('show the answers of the sample list', async () => {
     const { pathname, search } = new URL(url)
     const shown = shownBelow(`curl '${url}'`)
     expect(shown).not.toBeEmpty()
@@ -261,14 +261,14 @@ describe('the examples of the server that `make run` starts', () => {
     expect(names.filter((name: string) => !screen.includes(quoted(name)))).toEqual([])
   })
 
-  test('show what /key says of a key', async () => {
+  test('show the report of /key', async () => {
     const [, command = '', path = ''] = /^\$ (curl -H .*8080(\/\S*))$/m.exec(DOCS) ?? []
     const shown = shownBelow(command)
     const init = { headers: { authorization: 'Bearer demo', 'x-forwarded-for': '192.0.2.77' } }
     expect(shown).toBe(`${(await server.request(path, init)).text}\n`)
   })
 
-  test('show how it refuses an unknown parameter', async () => {
+  test('show the error for an unknown parameter', async () => {
     const [, command = '', query = ''] =
       /^\$ (curl '[^']*(\/api\?[^']*contry[^']*)')$/m.exec(DOCS) ?? []
     const { timestamp, ...shown } = JSON.parse(shownBelow(command))
@@ -276,7 +276,7 @@ describe('the examples of the server that `make run` starts', () => {
     expect(new Date(timestamp).toJSON()).toBe(timestamp)
   })
 
-  test('show how it refuses the third request within a minute', async () => {
+  test('show the error for the third request within a minute', async () => {
     const [, shown = ''] = DOCS.split(/# .*third.*\n/)
     await ask(refused)
     const seen = JSON.parse(await ask(refused))
@@ -289,7 +289,7 @@ describe('the examples of the server that `make run` starts', () => {
 /** The id of the first customer's key in the documentation. */
 const SHOWN_ID = 'wsu5jcyw'
 
-describe('the example of an own list', () => {
+describe('the example with your own list', () => {
   const cwd = temporaryDirectory()
   const [, csv = ''] = /cat >my\.csv <<'END'\n(.*?)END\n/s.exec(DOCS) ?? []
   writeFileSync(join(cwd, 'my.csv'), csv)
@@ -305,24 +305,24 @@ describe('the example of an own list', () => {
   const withoutNumbers = (text: string): string =>
     text.replace(/(before-restore-\w+-)\w+/g, '$1').replace(/\d[\d,]*/g, 'N')
 
-  test('shows what import says', () => expectShown('import my.csv', text => text))
+  test('has the output of import', () => expectShown('import my.csv', text => text))
   const withoutKeys = (text: string): string =>
     text
       .replace(/^(key )?[a-z\d]{8}(?=[ :])/gm, '$1ID')
       .replace(/\bpl_\w{32}\b/, 'KEY')
       .replace(/\bpl_\w{5}…/g, 'PREFIX')
-  test('shows what keys add says', () =>
+  test('has the output of keys add', () =>
     expectShown('keys add --label "first customer"', withoutKeys))
-  test('shows what serve says', () =>
+  test('has the output of serve', () =>
     expect(shownBelow('./proxylist serve')).toBe(
       `listening on http://${SETTINGS.listen.fallback}\n`,
     ))
   const withoutTimes = (text: string): string => text.replace(/\d{4}-[\d-]+T[\d:.]+Z/g, 'TIME')
-  test('shows what fetch says', () => expectShown('fetch --feed my.csv', withoutTimes))
-  test('shows what backup says', () => expectShown('backup backup.tar', withoutNumbers))
-  test('shows what restore says', () => expectShown('restore backup.tar --force', withoutNumbers))
+  test('has the output of fetch', () => expectShown('fetch --feed my.csv', withoutTimes))
+  test('has the output of backup', () => expectShown('backup backup.tar', withoutNumbers))
+  test('has the output of restore', () => expectShown('restore backup.tar --force', withoutNumbers))
 
-  test('shows what plans and keys say', async () => {
+  test('has the output of plans and keys', async () => {
     // Keys of one instant are listed in the order of their ids, which are random.
     const form = (text: string): string =>
       withoutTimes(withoutKeys(text)).split('\n').sort().join('\n')
@@ -335,7 +335,7 @@ describe('the example of an own list', () => {
     for (const command of commands) await expectShown(command, form, id)
   })
 
-  test('shows the record that was imported', async () => {
+  test('has the record that was imported', async () => {
     const [, query = '', json = ''] = /&(country=de&get=json)'\n(.*?)```/s.exec(DOCS) ?? []
     const { stdout } = await proxylist(['list', query], { cwd })
     const withoutTime = (text: string): string => text.trim().replace(/(?<="timecheck": )".*"/, '')
@@ -343,11 +343,11 @@ describe('the example of an own list', () => {
   })
 })
 
-test('nginx passes requests to where the server listens', () => {
+test('nginx passes requests to the address of the server', () => {
   expect(DOCS).toContain(`proxy_pass http://${SETTINGS.listen.fallback};`)
 })
 
-test('the five figures are those of test/lab/results.md', () => {
+test('the five figures agree with test/lab/results.md', () => {
   const rows = tableOf('what', 'figure', 'how it was measured')
   expect(rows).toHaveLength(5)
   const evidence = readFileSync(join(ROOT, 'test/lab/results.md'), 'utf8')
@@ -358,14 +358,14 @@ test('the five figures are those of test/lab/results.md', () => {
   }
 })
 
-test.each(['src', 'test'])('%s/README.md has every folder there', place => {
+test.each(['src', 'test'])('%s/README.md names every folder beside it', place => {
   const folders = readdirSync(join(ROOT, place), { withFileTypes: true })
     .filter(entry => entry.isDirectory())
     .map(({ name }) => `\`${name}/\``)
   expect(folders.filter(name => !readmeOf(place).includes(name))).toEqual([])
 })
 
-test('src/README.md names files that are there', () => {
+test('src/README.md names only files that exist', () => {
   const named = [...readmeOf('src').matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?|\w+\.ts)`/g)]
   const places = ['src', '.', 'test/support']
   const missing = named
@@ -375,7 +375,7 @@ test('src/README.md names files that are there', () => {
 })
 
 test.each(['README.md', 'src/README.md', 'test/README.md'])(
-  'links of %s lead to files that are there',
+  'links of %s lead to files that exist',
   page => {
     const text = readFileSync(join(ROOT, page), 'utf8')
     const links = [...text.matchAll(/\]\(([^)#:]+)[^):]*\)/g)].map(([, path = '']) => path)
@@ -390,7 +390,7 @@ describe('the gitleaks rule of the manual', () => {
   const finds = (text: string): boolean =>
     keywords.some(word => text.includes(word)) && new RegExp(regex).test(text)
 
-  test.each(['regular', 'temp'] as const)('finds %s keys, wherever they stand', kind => {
+  test.each(['regular', 'temp'] as const)('finds %s keys anywhere in a text', kind => {
     for (let n = 0; n < 500; n += 1) {
       const key = newKey(kind)
       for (const text of [key, `?key=${key}&get=json`, `KEY="${key}"`, `Bearer ${key}\n`]) {

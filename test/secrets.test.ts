@@ -1,6 +1,6 @@
 /**
- * Holds that keys are secret below the service and on the command line, and that the password of a shared
- * database is. What the service answers, logs and stores is in `http/secrets.test.ts`, of both kinds of service.
+ * Keys stay secret in malformed requests and on the command line, and so does the password of a shared
+ * database. `http/secrets.test.ts` tests what the service sends, logs and stores, in process and as the binary.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { openSync, readFileSync, writeFileSync } from 'node:fs'
@@ -28,12 +28,12 @@ describe('the search for canaries', () => {
     ['bytes', Buffer.from(`\0\xff${KEY}\0`)],
   ])('finds %s', (_, content) => expect(tracesIn(content)).not.toBeEmpty())
 
-  test('does not mind the prefix that lists show', () => {
+  test('ignores the prefix that lists show', () => {
     expect(tracesIn(CANARIES.map(key => key.slice(0, 8)).join('…'))).toEqual([])
   })
 })
 
-describe('below the service', () => {
+describe('a malformed request', () => {
   const big = 'x'.repeat(9_000)
   let service: Awaited<ReturnType<typeof startChild>>
   beforeAll(async () => {
@@ -41,8 +41,8 @@ describe('below the service', () => {
   })
 
   test.each([
-    ['a version there is not', `GET /api?key=${KEY} HTTP/9.9\r\nHost: a\r\n\r\n`],
-    ['a method there is not', `${KEY} /api?key=${KEY} HTTP/1.1\r\nHost: a\r\n\r\n`],
+    ['an unknown version', `GET /api?key=${KEY} HTTP/9.9\r\nHost: a\r\n\r\n`],
+    ['an unknown method', `${KEY} /api?key=${KEY} HTTP/1.1\r\nHost: a\r\n\r\n`],
     ['no version', `GET /api?key=${KEY}\r\n\r\n`],
     ['a key as host', `GET http://${KEY}/api?key=${KEY} HTTP/1.1\r\nHost: ${KEY}\r\n\r\n`],
     ['too large a head', `GET /api?key=${KEY} HTTP/1.1\r\nHost: a\r\nX-A: ${KEY}${big}\r\n\r\n`],
@@ -51,10 +51,10 @@ describe('below the service', () => {
       'too large a body',
       `POST /api?key=${KEY} HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n${KEY}${big}`,
     ],
-    ['a header that is none', `GET /api HTTP/1.1\r\nHost: a\r\n${KEY}\r\n\r\n`],
+    ['an invalid header', `GET /api HTTP/1.1\r\nHost: a\r\n${KEY}\r\n\r\n`],
     ['a fragment', `GET /api?key=${KEY}#${KEY} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`],
     ['HTTP/1.0', `GET /api?key=${KEY} HTTP/1.0\r\n\r\n`],
-  ])('%s is answered without the key', async (_, request) => {
+  ])('with %s gets an answer without the key', async (_, request) => {
     const { port } = new URL(service.url)
     const answer = await new Promise<string>(resolve => {
       const chunks: Buffer[] = []
@@ -66,7 +66,7 @@ describe('below the service', () => {
     expect(tracesIn(answer)).toEqual([])
   })
 
-  test('nothing of this is logged with the key', async () => {
+  test('leaves no key in the log', async () => {
     await service.stop()
     expect(tracesIn(service.output())).toEqual([])
   })
@@ -129,7 +129,7 @@ describe('the command line shows no key that it is given or keeps', () => {
     },
   )
 
-  test('serve, of a key in its environment or in the place of another option', async () => {
+  test('serve, with a key in its environment or as another option', async () => {
     const env = { PROXYLIST_KEY: KEY }
     for (const option of ['--listen', '--retain', '--trust-proxy', '--errors', '--grace']) {
       const { exitCode, stdout, stderr } = await proxylist(['serve', option, KEY], { env })
@@ -143,7 +143,7 @@ describe('the command line shows no key that it is given or keeps', () => {
 /** The URL of a database that is not there, with a password to search for. */
 const DATABASE = `postgres://who:${CANARY.unknown}@127.0.0.1:1/proxies`
 
-describe('the password of a database is shown nowhere', () => {
+describe('the password of a database', () => {
   const sharing = COMMANDS.filter(({ name, settings }) => {
     return settings.includes('database') && name !== 'serve' // which waits for its database
   })
@@ -154,7 +154,7 @@ describe('the password of a database is shown nowhere', () => {
     return stderr
   }
 
-  test('by a command whose database is away, be it in the environment or an option', async () => {
+  test('is not shown by a command that cannot reach its database', async () => {
     const cwd = temporaryDirectory()
     for (const [file, text] of Object.entries(SPOILED)) writeFileSync(join(cwd, file), text)
     const lines = sharing.map(({ name, arguments: usage = '' }) => [
@@ -184,18 +184,18 @@ describe('the password of a database is shown nowhere', () => {
     [['import', DATABASE]],
     [['keys', 'import', DATABASE]],
     [['version', '--database', DATABASE]],
-  ])('of a URL that is wrong, or in the wrong place: %p', async line => {
+  ])('is not shown when its URL is wrong or in the wrong place: %p', async line => {
     expect(await expectSilent(line)).toMatch(/^proxylist: [^\n]+\n$/)
   })
 
-  test('by doctor, of variables that it does not know or that are wrong', async () => {
+  test('is not shown by doctor in an unknown or wrong variable', async () => {
     for (const name of ['PROXYLIST_DATABSE', 'PROXYLIST_DATABASE_TIMEOUT']) {
       await expectSilent(['doctor'], { [name]: DATABASE })
     }
     await expectSilent(['doctor'], { PROXYLIST_DATABASE: `${DATABASE}@` })
   })
 
-  test('in the list of processes: those that a server starts get it on stdin alone', async () => {
+  test('is not in the list of processes: a server passes it on stdin only', async () => {
     const settings = {
       ...{ data: 'data', database: DATABASE, databaseTimeout: 2000 },
       ...{ providerService: 'the service', geoip: [] },
@@ -250,7 +250,7 @@ describe('keys add --key -', () => {
     )
   })
 
-  test('refuses bytes that are no text', async () => {
+  test('refuses bytes that are not text', async () => {
     const stdin = new Uint8Array([0xff, 0xfe, 0x41, 0x0a])
     const { exitCode, stderr } = await proxylist(args(temporaryDirectory()), { stdin })
     expect(exitCode).toBe(1)

@@ -26,13 +26,13 @@ test('commands work, and version says that they are from source', async () => {
   })
 })
 
-test('options of the runtime are its developer’s: they are not refused', async () => {
+test('the program accepts options of the runtime', async () => {
   const env = { BUN_OPTIONS: '--smol' }
   const { exitCode, stderr } = await run([...SOURCE, '--version'], { env })
   expect([exitCode, stderr]).toEqual([0, ''])
 })
 
-test('serve --sample answers, with statistics and every page and its files', async () => {
+test('serve --sample serves the API, statistics and every page with its files', async () => {
   const args = ['--sample', '--data', temporaryDirectory(), '--admin-listen', '127.0.0.1:0']
   await using server = await launchServer([...SOURCE, 'serve', ...LISTEN, ...args])
   const url = `http://127.0.0.1:${server.port}`
@@ -49,7 +49,7 @@ test('serve --sample answers, with statistics and every page and its files', asy
   expect(await server.stop()).toBe(0)
 })
 
-test('a server fetches feeds, in a process that is from source too', async () => {
+test('a server fetches feeds in a process that runs from source too', async () => {
   const cwd = directoryOf({ 'a.txt': ROWS })
   const args = ['--data', dataDirectory(), '--feed', `${cwd}/a.txt`]
   await using server = await launchServer([...SOURCE, 'serve', ...LISTEN, ...args])

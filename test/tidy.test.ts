@@ -62,10 +62,10 @@ const placeOf = (name: string): string =>
 const layerOf = (place: string): number =>
   LAYERS.findIndex(places => places.some(name => name === place))
 
-describe('arrows run down only', () => {
+describe('imports point downwards', () => {
   for (const source of SOURCES) {
     const place = placeOf(source.name)
-    test(`src/${source.name} imports what lies below ${place}/, or beside it there`, () => {
+    test(`src/${source.name} imports only from below ${place}/, or from beside itself`, () => {
       expect(layerOf(place)).toBeGreaterThanOrEqual(0)
       const wrong = importsOf(source)
         .filter(path => placeOf(path) !== place && layerOf(placeOf(path)) >= layerOf(place))
@@ -212,7 +212,7 @@ const BUDGET = {
   'words of the manual': 7_800,
 } as const
 
-test('the house stays within its budget', () => {
+test('the project stays within its budget', () => {
   const wordsOf = (name: string): number =>
     readFileSync(join(ROOT, name), 'utf8').split(/\s+/).filter(Boolean).length
   const linesOf = (files: readonly File[], kind: RegExp): number =>
@@ -236,7 +236,7 @@ test('the house stays within its budget', () => {
   expect(over).toEqual([])
 })
 
-test('every file of src/ opens with a comment', () => {
+test('every file of src/ starts with a comment', () => {
   const silent = SOURCES.filter(({ text }) => !/^(?:#!.*\n)?\/\*\*/.test(text))
   expect(silent.map(({ name }) => name)).toEqual([])
 })
@@ -277,7 +277,7 @@ const OTHER_MEANING: { readonly [word: string]: RegExp } = {
   'gauges?': /^(?:src|test)\/metrics\/|^data\/manual\/metrics\.md$/,
 }
 
-describe('words are the field’s', () => {
+describe('texts say', () => {
   /** Texts of src/ and test/, README.md, the manual and the Makefile. */
   const texts = ['src', 'test', 'README.md', 'data/manual', 'Makefile'].flatMap(place =>
     readTexts(place).filter(({ name }) => !/fixtures|lab\/bench\/.*json|tidy/.test(name)),
@@ -302,13 +302,13 @@ describe('make test', () => {
   const commands = /^test:.*\n((?:\t.*\n)+)/m.exec(makefile)?.[1] ?? ''
   const again = /^SERVICE_TESTS := \$\(patsubst %,test\/%\.test\.ts,([^)]*)\)/m.exec(makefile)?.[1]
 
-  test('runs every file, programs being the binary and services in process', () => {
+  test('runs every file, with the binary as the program and services in process', () => {
     expect(commands.split('\n')).toContain(
       '\tPROXYLIST_TEST_SERVICES=in-process $(WITH_BINARY) test $(TEST_OPTIONS)',
     )
   })
 
-  test('runs again, with the binary as the service, each file that asks the service under test', () => {
+  test('runs each file that tests the service again, with the binary as the service', () => {
     expect(commands.split('\n')).toContain('\t$(WITH_BINARY) test $(TEST_OPTIONS) $(SERVICE_TESTS)')
     const asking = readTexts('test')
       .filter(({ name, text }) => name.endsWith('.test.ts') && /\bstartService\(/.test(text))
@@ -317,7 +317,7 @@ describe('make test', () => {
   })
 })
 
-test('the top level holds nothing else', () => {
+test('the top level holds only known files', () => {
   const listed = Bun.spawnSync(['git', 'ls-files'], { cwd: ROOT }).stdout.toString()
   const allowed =
     /^(?:\..*|package\.json|tsconfig\.json|bunfig\.toml|src|test|data|Makefile|README\.md|LICENSE|bun\.lock)$/

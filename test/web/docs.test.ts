@@ -55,7 +55,7 @@ describe('the page', () => {
     ...['clients'],
   ])('has an anchor %s', id => expect(ids).toContain(id))
 
-  test('has each anchor once, and no link that leads nowhere', () => {
+  test('has each anchor once, and no broken link', () => {
     expect(idsOf(text)).toHaveLength(ids.size)
     const targets = [...text.matchAll(/href="#([^"]*)"/g)].map(([, id = '']) =>
       decodeURIComponent(id),
@@ -73,7 +73,7 @@ describe('the page', () => {
     expect(text).not.toContain('[object')
   })
 
-  test('holds no inline script or style, and nothing of another place', () => {
+  test('has no inline script or style, and loads from no other site', () => {
     expect(text).toContain(OWN_SCRIPT)
     expect(text.replace(OWN_SCRIPT, '')).not.toMatch(
       /<script|\son\w+=|\sstyle=|<style|javascript:|src=|<iframe|<base/i,
@@ -110,7 +110,7 @@ describe('the page escapes', () => {
 
 describe('the words of the page', () => {
   const [en, ru] = [wordsOf('en'), wordsOf('ru')]
-  test('are there in both languages', () => {
+  test('exist in both languages', () => {
     expect(Object.keys(ru)).toEqual(Object.keys(en))
     for (const [name, word] of Object.entries(ru))
       expect([name, word]).toEqual([name, expect.stringMatching(/[а-я]/i)])

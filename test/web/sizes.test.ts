@@ -7,7 +7,7 @@ test.each([
   ['page', bundle('page/index.html'), 26_000],
   ['reference', DOCS, 2_000],
   ['console', CONSOLE, 25_000],
-] as const)('the %s has little: script, and 8 KB of style', (_, files, scriptMax) => {
+] as const)('the %s loads little script, and at most 8 KB of style', (_, files, scriptMax) => {
   const sizeOf = (ending: string): number =>
     files
       .filter(({ name }) => name.endsWith(ending))

@@ -16,7 +16,7 @@ const LOOKS: { readonly [name: string]: Look } = {
 }
 
 describe('an operator', () => {
-  test('sees every cause on the first screen, is led to it, and sees green when all is mended', async () => {
+  test('sees every problem on the first screen, follows its link, and sees green when all is fixed', async () => {
     const { server, reasons, readAgain, mend } = await startTroubled()
     readAgain()
     const { promise, resolve } = Promise.withResolvers<void>()

@@ -16,7 +16,7 @@ const LOOKS: { readonly [name: string]: Look } = {
 }
 
 describe('the token', () => {
-  test('is taken from the fragment into the tab, is in no URL, history, referrer or other storage, and is forgotten at the end', async () => {
+  test('moves from the fragment into the tab, is in no URL, history, referrer or other storage, and is gone after sign-out', async () => {
     const { page, requests, url, admin } = await view()
     const token = url.split('#token=')[1] ?? ''
     expect(token.length).toBeGreaterThan(40)
@@ -42,7 +42,7 @@ describe('the token', () => {
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
   })
 
-  test('missing: a page shows the whole command, and takes the link', async () => {
+  test('is missing at first: a page shows the whole command, and accepts the link', async () => {
     const { page, url, admin } = await view('Overview', { at: '#plans' })
     await heading(page, 'Open the console').waitFor()
     const command = page.locator('.copyable pre')
@@ -56,7 +56,7 @@ describe('the token', () => {
     await heading(page, 'Plans').waitFor()
   })
 
-  test('wrong: the sentence of the server, and the field again', async () => {
+  test('is wrong: the page shows the message of the server, and the field again', async () => {
     const { page } = await view('Overview', { at: '#token=wrong' })
     expect(await page.getByRole('alert').textContent()).toContain('proxylist console')
     expect(await page.getByLabel('Or paste the link').isVisible()).toBe(true)
@@ -65,7 +65,7 @@ describe('the token', () => {
 })
 
 describe('the token, while the console is open', () => {
-  test('ends: the console asks for the new one, and opens the same view again', async () => {
+  test('is replaced: the console requests the new one, and opens the same view again', async () => {
     const { url, signIn } = await startSample()
     const { page } = await openPage(url)
     await openView(page, 'Keys')
@@ -110,7 +110,7 @@ describe('the overview', () => {
 })
 
 describe('the overview, as time passes', () => {
-  test('says that its figures are old when the server does not answer, and goes on when it does', async () => {
+  test('says that its figures are old while the server does not answer, and then continues', async () => {
     const { page } = await view('Overview', { prepare: page => page.clock.install() })
     await page.locator('.cards').waitFor()
     await page.route(/console\/(?:overview|state)/, route => route.abort())
@@ -138,7 +138,7 @@ const READY: { readonly [view: string]: string } = {
   log: '.log tbody tr',
 }
 
-test('every view is accessible and fits, in all looks', async () => {
+test('every view is accessible and fits, in every theme and width', async () => {
   const { page, api } = await view('Overview', { prepare: withHistory })
   await fetch(`${api}?key=demo`)
   await page.locator('.cards').waitFor()
@@ -155,7 +155,7 @@ test('every view is accessible and fits, in all looks', async () => {
 })
 
 describe('the console', () => {
-  test('is used with the keyboard alone, and announces its views', async () => {
+  test('works with the keyboard alone, and announces its views', async () => {
     const { page } = await view()
     await page.locator('.cards').waitFor()
     const focused = () => page.evaluate('document.activeElement.textContent')

@@ -74,7 +74,7 @@ describe('a key', () => {
     expect(requests.join()).not.toContain(secret.slice(10))
   })
 
-  test('that is temporary ends by itself, one that is wrong is refused in the words of the server', async () => {
+  test('that is temporary ends by itself, and a wrong one gets the message of the server', async () => {
     const { page, statusOf } = await openKeys()
     await press(page, 'New key')
     await page.getByLabel('Temporary').check()

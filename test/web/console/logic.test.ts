@@ -15,7 +15,7 @@ const linesOf = (...lines: readonly LogEntry[]) => append([], { lines, next: 'ab
 const ids = (lines: readonly LogEntry[]): string[] => lines.map(({ id }) => id)
 
 describe('the live log', () => {
-  test('shows the newest first, and at most 2,000', () => {
+  test('shows the newest lines first, and at most 2,000', () => {
     const next = { lines: [entry('3')], next: 'abc-10' }
     expect(ids(append(linesOf(entry('1'), entry('2')), next))).toEqual(['3', '2', '1'])
     const many = Array.from({ length: LOG_LINES + 20 }, (_, n) => entry(`${n}`))

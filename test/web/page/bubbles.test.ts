@@ -19,7 +19,7 @@ describe.each([
     expect(bubbles).toHaveLength(placed.length)
   })
 
-  test('no circle lies under another, and no label under a circle', () => {
+  test('has no circle under another, and no label under a circle', () => {
     for (const [i, a] of bubbles.entries()) {
       for (const b of bubbles.slice(i + 1)) {
         const overlap = a.r + b.r - Math.hypot(a.x - b.x, a.y - b.y)
@@ -29,7 +29,7 @@ describe.each([
   })
 })
 
-test('an empty list has no circles, and the land is there', () => {
+test('an empty list has no circles, but the land', () => {
   expect(placeBubbles(new Map())).toEqual([])
   expect(landPath().match(/M/g)?.length).toBeGreaterThan(2000)
 })

@@ -27,7 +27,7 @@ const untilCount = (page: Page, matching: string): Promise<void> =>
 const optionOn = (page: Page, name: string, value: string): Promise<string | null> =>
   page.locator(`label.option:has([name=${name}][value=${value}]) .option-count`).textContent()
 
-test('filters are charts, and a map: choosing counts all the others again, exactly', async () => {
+test('a choice in a chart or the map counts all other filters again, exactly', async () => {
   const { page } = await open()
   await page.locator('h1', { hasText: figure(fresh.length) }).waitFor()
   await page.check('[name=type][value=socks5]')
@@ -59,7 +59,7 @@ test('filters are charts, and a map: choosing counts all the others again, exact
   expect(await page.isChecked('[name=country][value=br]')).toBe(true)
 })
 
-test('the page asks when a choice has settled; the former numbers stay until the next are there', async () => {
+test('the page queries when a choice has settled, and shows the old numbers until then', async () => {
   const waiting: (() => void)[] = []
   const { page, requests } = await open({
     prepare: each =>

@@ -67,7 +67,7 @@ const SMALL_TARGETS = `[...document.querySelectorAll('button, a, summary, input:
   .map(([text]) => text)`
 
 for (const [locale, looks] of Object.entries(LOOKS)) {
-  test(`in no look of ${locale} a view has a violation, a small target or a sideways scroll`, async () => {
+  test(`in ${locale}, no view has a violation, a small target or a sideways scroll`, async () => {
     const { page, requests, origin } = await open({ locale })
     for (const [view, show] of Object.entries(VIEWS)) {
       await show(page)
@@ -133,7 +133,7 @@ test('the keyboard alone chooses, changes tabs, tries and reads the answer', asy
   expect(await page.evaluate('document.activeElement.name')).toBe('service')
 })
 
-test('the views are named as a screen reader needs them, which hears one sentence once the count has settled', async () => {
+test('a screen reader gets named views, and hears one sentence when the count has settled', async () => {
   const { page } = await open()
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
   const query = await page.locator('body').ariaSnapshot()

@@ -57,7 +57,7 @@ const choices: fc.Arbitrary<Choice> = fc.record({
 })
 
 describe('the request of the page', () => {
-  test('is accepted by the API, whatever is chosen', () => {
+  test('is accepted by the API for any choice', () => {
     fc.assert(
       fc.property(choices, choice => {
         expect(() => parsed(queryOf(choice))).not.toThrow()
@@ -65,7 +65,7 @@ describe('the request of the page', () => {
     )
   })
 
-  test('selects in the API the chosen values', () => {
+  test('selects the chosen values in the API', () => {
     const choice = choiceOf({
       ...{ type: 'socks5,http', anon: 'elite', country: 'de,nl', country_mode: 'except' },
       ...{ city: "Берлин, L'Aquila", ping: '700', speed: '1000', works: '90', time: '3600' },
@@ -103,7 +103,7 @@ describe('the request of the page', () => {
 })
 
 describe('the hash of the page', () => {
-  test('holds the choice: read back, it is the same request', () => {
+  test('holds the choice: read back, it gives the same request', () => {
     fc.assert(
       fc.property(choices, choice => {
         const query = queryOf(choice)

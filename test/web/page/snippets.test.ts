@@ -60,7 +60,7 @@ for (const code of CODES) {
   if (!isThere) process.stderr.write(`${code} is not installed: its programs are not run\n`)
 
   describe.if(isThere)(`the program in ${code}`, () => {
-    test('asks for cities of any name', async () => {
+    test('requests cities of any name', async () => {
       const { exitCode, stdout, stderr } = await outputOf(code, {
         ...{ city: CITIES.join(), fields: 'ip' },
       })

@@ -5,7 +5,7 @@ import { createSay } from '../../../src/web/page/translations.ts'
 const holes = (value: unknown): string[] =>
   [...JSON.stringify(value).matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
 
-test('both languages put the same values into each sentence, and leave none empty', () => {
+test('both languages put the same values into each sentence, and no sentence is empty', () => {
   const { words } = createSay('ru')
   for (const [name, sentence] of Object.entries(createSay('en').words)) {
     const other: unknown = words[name as keyof typeof words]
@@ -44,7 +44,7 @@ test.each([
   [86_400, '1 day'],
 ])('a wait of %d seconds is %s', (n, text) => expect(createSay('en').countdown(n)).toBe(text))
 
-test('a place is named, and a code without a name is itself', () => {
+test('a place is named, and a code without a name stays a code', () => {
   const { country } = createSay('ru')
   expect([country('de'), country('XX'), country('xxxx'), country('--')]).toEqual([
     ...['Германия', 'XX', 'xxxx', '--'],

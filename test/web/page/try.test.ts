@@ -70,7 +70,7 @@ test('JSON becomes a table, and other formats stay raw', async () => {
   }
 })
 
-test('counts down after a 429, and shows its message so long; another key need not wait', async () => {
+test('the page counts down after a 429 and shows its message; another key need not wait', async () => {
   const { page } = await open()
   await page.clock.install()
   for (const status of ['200', '200', '429']) {
@@ -105,7 +105,7 @@ test('a wrong key, and a filter without proxies, are explained', async () => {
   expect(await page.locator('.ask button').isDisabled()).toBe(true)
 })
 
-test('the Russian page says in Russian what is wrong, and what the API says of it', async () => {
+test('the Russian page explains an error in Russian, with the message of the API', async () => {
   const { page } = await open({ at: '/#works=101', locale: 'ru-RU' })
   const wrong = 'Неверное значение в запросе: works must be an integer from 0 to 100'
   await page.locator('.request', { hasText: wrong }).waitFor()
@@ -134,7 +134,7 @@ test('markup in cities is text, in the answer and in the list of cities', async 
   expect(await page.locator('img').count()).toBe(0)
 })
 
-test('a key is in a header and nowhere else; it and the choice are there on the way to its view and back', async () => {
+test('a key is sent only in a header; key and choice survive a visit to the key view', async () => {
   const { page, requests, origin } = await open()
   const sent: { url: string; authorization: string; referer: string }[] = []
   page.on('request', request => {
@@ -188,7 +188,7 @@ const show = async (stub: { status?: number; body: unknown }) => {
   return { ...opened, asked: await asked }
 }
 
-test('draws plan, state, expiry, limits and the use of the day', async () => {
+test('the key view draws plan, state, expiry, limits and the use of the day', async () => {
   const { page, asked } = await show({ body: USAGE })
   expect(asked.headers().authorization).toBe('Bearer pl_own')
   await page.getByRole('heading', { name: '<b>first</b>' }).waitFor()
