@@ -39,6 +39,6 @@ export function chooseEncoding(accept: string | null): Encoding | null {
 }
 
 export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
-  body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
-/** `CompressionStream` is typed for any kind of buffer. We write byte arrays only. */
+  body.pipeThrough<Uint8Array>(new CompressionStream(encoding as 'gzip') as TransformPair)
+/** `CompressionStream` is typed for any kind of buffer, and in browsers without zstd. We write byte arrays only. */
 type TransformPair = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> }

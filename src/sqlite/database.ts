@@ -1,11 +1,11 @@
 /** Opens database files: creation, pragmas and migration. */
 import { Database } from 'bun:sqlite'
-import { mkdirSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
+import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { sizeOf } from './data-directory.ts'
-import { giveToOwner } from './database-files.ts'
-import { explain, isDamage, needsOperator } from './errors.ts'
+import { giveToOwner, removeDatabase } from './database-files.ts'
+import { damagedBy, explain, isDamage, needsOperator } from './errors.ts'
 import { migrate, requireApplicationId, type Schema } from './migrate.ts'
 
 const COMMAND_BUSY_MS = 10_000
@@ -39,24 +39,31 @@ export type OpenOptions = OpenMode &
  * @throws CommandError when an operator must act; `StoreError` for damage, and for failures that may be temporary.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
-  const { isReader = false, mustExist = isReader, isServer, busyMs = SERVER_BUSY_MS } = options
-  // An empty file counts as missing: another process may be about to fill it.
-  const isEmpty = file !== ':memory:' && sizeOf(file) === 0
-  if (mustExist && isEmpty) throw new StoreError(`${file} is missing or empty`)
-  let db: Database | null = null
+  const { isReader = false, mustExist = isReader } = options
+  let isNew = false
   try {
-    if (isEmpty) mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    db = new Database(file, { create: !mustExist, readwrite: true, strict: true })
-    if (isEmpty) giveToOwner(file)
+    if (mustExist) requireFile(file)
+    else if (file !== ':memory:') isNew = createFile(file, options)
+    return connect(file, options)
+  } catch (error) {
+    if (error instanceof CommandError || error instanceof StoreError) throw error
+    const sentence = explain(file, error)
+    if (isNew) removeDatabase(file) // the disk is full
+    if (needsOperator(error)) throw new CommandError(sentence)
+    throw new StoreError(sentence, { isDamage: isDamage(error), cause: error })
+  }
+}
+
+function connect(file: string, options: OpenOptions): Database {
+  const { isServer, busyMs = SERVER_BUSY_MS } = options
+  const db = new Database(file, { create: file === ':memory:', readwrite: true, strict: true })
+  try {
     prepareDatabase(db, file, options)
     db.run(`pragma busy_timeout = ${isServer ? busyMs : COMMAND_BUSY_MS}`)
     return db
   } catch (error) {
-    db?.close()
-    if (error instanceof CommandError || error instanceof StoreError) throw error
-    const sentence = explain(file, error)
-    if (needsOperator(error)) throw new CommandError(sentence)
-    throw new StoreError(sentence, { isDamage: isDamage(error), cause: error })
+    db.close()
+    throw error
   }
 }
 
@@ -65,6 +72,36 @@ export const openAsIs = (file: string): Database => {
   const db = new Database(file, { create: false, readwrite: true, strict: true })
   db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
   return db
+}
+
+function requireFile(file: string): void {
+  if (!existsSync(file)) throw new StoreError(`${file} is missing`)
+  refuseEmpty(file)
+}
+
+/** How long a file may be empty because another process is creating it, in milliseconds. */
+const CREATE_MS = 250
+
+/** @throws StoreError for a file that stays empty: it has lost its content. */
+function refuseEmpty(file: string): void {
+  for (let waitedMs = 0; sizeOf(file) === 0; waitedMs += 10) {
+    if (waitedMs >= CREATE_MS) throw damagedBy(file, 'it is empty')
+    Bun.sleepSync(10)
+  }
+}
+
+/** Creates an empty file, which `migrate` makes a database in one transaction. Returns false when there is a file. */
+function createFile(file: string, { kind }: OpenOptions): boolean {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
+    if (kind === 'access') refuseEmpty(file) // else all keys would be unknown
+    return false
+  }
+  giveToOwner(file)
+  return true
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {

@@ -1,7 +1,7 @@
 /** Creating databases, and locks on paths. */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
@@ -40,11 +40,11 @@ test('a lock on a path keeps its file, and another process gets it afterwards', 
 })
 
 describe('access.db', () => {
-  test('is refused when it is empty and must exist', () => {
+  test('is refused when it is empty: a new database in its place would refuse every key', () => {
     const file = join(temporaryDirectory(), ACCESS_FILE)
     writeFileSync(file, '')
-    const open = () => openAccessFile(file, { mustExist: true })
-    expect(open).toThrow(`${file} is missing or empty`)
+    expect(() => openAccessFile(file)).toThrow(`${file} is damaged: it is empty`)
+    expect(readFileSync(file, 'utf8')).toBe('')
   })
 
   test('delays a server only briefly while another process writes, a command longer', () => {

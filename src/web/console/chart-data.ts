@@ -45,6 +45,11 @@ export function pathsOf(values: Values, top: number): { line: string; area: stri
       run.push([round(index * step), round(HEIGHT * (1 - value / (top || 1)))])
     }
   }
+  // A point alone has no length: it is drawn one step wide.
+  for (const points of runs) {
+    const [[x, y] = [0, 0], next] = points
+    if (next === undefined) points.push([round(x + (x + step > WIDTH ? -step : step)), y])
+  }
   const trace = (points: readonly (readonly number[])[]): string =>
     `M${points.map(point => point.join(' ')).join('L')}`
   const area = (points: readonly (readonly number[])[]): string =>

@@ -111,7 +111,7 @@ function RotateDialog({ report, live, onClose }: DialogProps) {
   return (
     <FormDialog
       title={`Rotate key ${nameOf(report)}?`}
-      hint="The new key has the same id, plan and limits. The old key ends."
+      hint="The new key has the same id, plan and limits. The old key ends after the time below."
       action="Rotate"
       isDanger
       onSubmit={submit}

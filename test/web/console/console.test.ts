@@ -127,8 +127,6 @@ describe('the overview, as time passes', () => {
   })
 })
 
-describe('a server in trouble', () => {})
-
 const READY: { readonly [view: string]: string } = {
   overview: '.cards',
   keys: '.keys tbody tr',

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { routeOf } from '../../../src/web/console/address.ts'
-import { roundUp } from '../../../src/web/console/chart-data.ts'
+import { pathsOf, roundUp } from '../../../src/web/console/chart-data.ts'
 import { append, CODE_WORDS, LOG_LINES, wordsOf } from '../../../src/web/console/log-lines.ts'
 
 const entry = (id: string, status = 200): LogEntry => ({
@@ -62,3 +62,8 @@ test.each([
 ])('the axis of a chart up to %d ends at %d', (value, end) =>
   expect(roundUp(value)).toBeCloseTo(end, 9),
 )
+
+test('a chart draws a point alone one step wide, so that a quiet service is seen', () => {
+  expect(pathsOf([null, 1, null, null, null], 2).line).toBe('M250 50L500 50')
+  expect(pathsOf([null, null, 2], 2).line).toBe('M1000 0L500 0')
+})
