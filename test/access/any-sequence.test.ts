@@ -11,7 +11,6 @@ import { type DayUse, HISTORY_DAYS } from '../../src/access/history.ts'
 import type { Caller } from '../../src/access/key.ts'
 import type { UsageStore } from '../../src/access/ports.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../src/lib/time.ts'
-import { bucketOf, createLimiterOracle, rulesOf as oracleRules } from '../support/limiter-oracle.ts'
 import {
   anyStartMs,
   anyStepMs,
@@ -23,6 +22,7 @@ import {
 } from '../support/limits.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { ENGINES, type Engine, type TestUsage } from '../support/usage.ts'
+import { bucketOf, createLimiterOracle, rulesOf as oracleRules } from './limiter-oracle.ts'
 
 afterAll(cleanUp)
 

@@ -3,7 +3,7 @@
  * admission is remembered for ever, and a request is decided by counting them. Shares no code with
  * the program.
  */
-import type { Limits } from './fixtures.ts'
+import type { Limits } from '../support/fixtures.ts'
 
 const SECOND_MS = 1_000
 const DAY_MS = 86_400_000
