@@ -1,5 +1,4 @@
 /** The jobs that a server runs beside requests. */
-
 import type { Settings } from './config/settings.ts'
 import type { Attempts } from './feeds/attempt.ts'
 import type { CurrentFeeds } from './feeds/feeds-file.ts'

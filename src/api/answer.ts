@@ -1,5 +1,4 @@
 /** Answers are held in memory as a whole, or streamed: workers render a stream while it is sent (contract B9). */
-
 import type { Tenant } from '../access/entitlements.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Matches } from '../proxies/draw.ts'

@@ -1,5 +1,4 @@
 /** Writes answers as text, JSON, NDJSON and CSV (spec 2.1, 2.2, 4.1; contract A5–A7). */
-
 import { LRUCache } from 'lru-cache'
 import { createFifoMap } from '../lib/bounded-map.ts'
 import { formatTimecheck } from '../lib/time.ts'

@@ -1,5 +1,4 @@
 /** Recognises the format of a file by its content. Readers take a file in chunks; only YAML is read whole. */
-
 import { findTable, readCsv } from './csv.ts'
 import { isJson, readJson } from './json.ts'
 import type { Names } from './names.ts'

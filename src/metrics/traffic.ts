@@ -1,5 +1,4 @@
 /** Counters of requests since the start of the process. Plain numbers cost a request nanoseconds. */
-
 import type { Caller } from '../access/key.ts'
 import type { Sent } from '../api/answer.ts'
 import { type ErrorCode, STATUS } from '../api/errors.ts'

@@ -1,5 +1,4 @@
 /** The log of the list (contract I3). The leader writes each change; nodes apply them, starting from a snapshot. */
-
 import { DAY_MS } from '../lib/time.ts'
 import type { Change, Position, Version } from '../node/ports.ts'
 import { readFrames } from './body.ts'

@@ -1,5 +1,4 @@
 /** The files of a database: installing and removing them, their owner, locks on a path, and identity. */
-
 import { constants, Database } from 'bun:sqlite'
 import { chownSync, existsSync, renameSync, rmSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -1,5 +1,4 @@
 /** The admin listener in process, on the stores that `serve` uses, its clock moved by hand. */
-
 import type { ImportParts } from '../../src/admin/import.ts'
 import { createLogTap } from '../../src/admin/live-log.ts'
 import { createApp } from '../../src/app.ts'

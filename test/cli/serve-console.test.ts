@@ -1,5 +1,4 @@
 /** Tests of the admin listener of the program itself: its start and end, sockets, uploads, secrets. */
-
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'

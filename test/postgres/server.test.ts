@@ -2,7 +2,6 @@
  * Holds what a real server shows of itself and refuses: verified TLS, the role with the least rights,
  * what `doctor` finds there, the nodes, and several hosts of which one is a standby.
  */
-
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** A list in SQLite for tests of what the ports of `proxies/store.ts` promise, read through one function. */
-
 import { SECOND_MS } from '../../src/lib/time.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'

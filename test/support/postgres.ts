@@ -2,7 +2,6 @@
  * PostgreSQL for tests: a server of the npm package on a free port of 127.0.0.1, where each test gets an
  * empty database of its own.
  */
-
 import {
   chownSync,
   cpSync,

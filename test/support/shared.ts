@@ -2,7 +2,6 @@
  * A database for tests of the service: it has what a data directory has, and its clock is moved
  * by hand.
  */
-
 import { joinFrames, toFrame } from '../../src/postgres/body.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { append, readHead } from '../../src/postgres/log.ts'

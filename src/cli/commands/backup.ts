@@ -1,5 +1,4 @@
 /** `backup`: a copy of the data in one file, or on stdout, while the server runs. */
-
 import { isatty } from 'node:tty'
 import { type BackupTarget, backUpStores, describeContents } from '../../backups.ts'
 import { CommandError } from '../../lib/errors.ts'

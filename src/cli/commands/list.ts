@@ -1,5 +1,4 @@
 /** `list`: prints the API's answer to a query, without key or limits. */
-
 import { ApiError } from '../../api/errors.ts'
 import { createParamsParser } from '../../api/query.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'

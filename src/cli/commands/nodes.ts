@@ -1,5 +1,4 @@
 /** `nodes`: the machines that serve from a shared database, with the version and lag of each. */
-
 import { CommandError } from '../../lib/errors.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { nodesOf } from '../../stores.ts'

@@ -1,5 +1,4 @@
 /** `systemd-unit`: prints a unit file that runs the service, the judge or the checker under systemd. */
-
 import serve from '../../../data/proxylist.service' with { type: 'text' }
 import check from '../../../data/proxylist-check.service' with { type: 'text' }
 import judge from '../../../data/proxylist-judge.service' with { type: 'text' }

@@ -1,5 +1,4 @@
 /** `version`: the versions of the program, Bun and SQLite. */
-
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../../config/version.ts'
 import { command, print, printJson } from '../command.ts'
 

@@ -1,5 +1,4 @@
 /** Filters as SQL: the index that leads to the rows of a filter, its conditions and its order. */
-
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
 import { ageClock } from '../../lib/time.ts'

@@ -1,5 +1,4 @@
 /** Selects from the list: quickly, for the main thread, or all matches row by row. */
-
 import type { Database } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
 import { draw, type Matches, matchesOf } from '../../proxies/draw.ts'

@@ -2,21 +2,15 @@
 import first from './first.md' with { type: 'text' }
 
 /** `area: what changes` of each commit, the areas by name; commits without an area are `other`. */
-export function changesOf(subjects: readonly string[]): string {
-  const parts = subjects.map(
-    subject => /^([a-z][\w, -]*): (.*)/s.exec(subject)?.slice(1) ?? ['other', subject],
-  )
-  const byArea = Map.groupBy(parts, ([area]) => area ?? '')
-  return [...byArea]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(
-      ([area, changes]) =>
-        `### ${area}\n\n${changes.map(([, change]) => `- ${change}\n`).join('')}`,
-    )
-    .join('\n')
+function changesOf(subjects: readonly string[]): string {
+  const areaOf = (subject: string): string => /^([a-z][\w, -]*): /.exec(subject)?.[1] ?? 'other'
+  const byArea = Object.entries(Object.groupBy(subjects, areaOf)).sort()
+  const partOf = (area: string, of: readonly string[]): string =>
+    `### ${area}\n\n${of.map(each => `- ${each.replace(`${area}: `, '')}\n`).join('')}`
+  return byArea.map(([area, of = []]) => partOf(area, of)).join('\n')
 }
 
-/** @param subjects of the commits since the release before, `null` for the first */
+/** The notes. `subjects` are those of the commits since the release before, `null` for the first. */
 export const notesOf = (
   version: string,
   subjects: readonly string[] | null,
@@ -25,8 +19,7 @@ export const notesOf = (
 ${subjects === null ? first : changesOf(subjects)}
 ## What was tested
 
-The program for Linux on x64 ran in all tests. The programs for other machines come from the same source;
-they were built, but not run.
+The program for Linux on x64 ran in all tests. The programs for other machines were built, but not run.
 
 Check what you download: \`sha256sum --check --ignore-missing SHA256SUMS\`.
 `

@@ -3,7 +3,6 @@
  * one key in a round have the same answers in any order, and the oracle decides each of them again. A request without
  * an answer may have been counted or not: GET /key says how many were.
  */
-
 import { type Caller, createLimiterOracle, rateLimitOf } from '../../access/limiter-oracle.ts'
 import { addKeys, type Limits, UNLIMITED } from '../../support/fixtures.ts'
 import type { Where } from '../../support/launch.ts'

@@ -10,7 +10,6 @@
  *
  * Needs dist/proxylist (or PROXYLIST_BINARY). Everything runs on 127.0.0.1 and in a temporary directory.
  */
-
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import {
   binaryPath,
