@@ -204,7 +204,7 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 37_730,
+  'lines of src (TypeScript, CSS, SQL)': 37_750,
   'lines of test (TypeScript)': 43_860,
   'words of README.md': 1_500,
   'words of src/README.md': 1_484,

@@ -6,6 +6,7 @@ import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import { WAL_ENDS } from './data-directory.ts'
 import { explain, isBusy, isDamage } from './errors.ts'
 
+/** When root creates a file for a service, makes the service's user its owner. */
 /** When root creates a file, gives it the owner of another one. */
 export function giveTo({ uid, gid }: Stats, file: string): void {
   if (process.getuid?.() === 0) chownSync(file, uid, gid)

@@ -93,6 +93,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     close(): void {
       checkpointer.close()
       attempt(() => write(store => store.flush()))
+      attempt(() => write(store => store.fold()))
       held.close()
     },
   }

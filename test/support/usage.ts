@@ -66,6 +66,7 @@ async function openSqlite(snapshot: SnapshotOptions = {}): Promise<TestUsage> {
     open: () => add().usage,
     end(store) {
       const server = of(store)
+      server.usage.fold()
       server.close()
       opened.splice(opened.indexOf(server), 1)
     },

@@ -30,6 +30,9 @@ const DEFAULTS = {
 }
 export type SnapshotOptions = Partial<typeof DEFAULTS>
 
+/** A server that ends writes the chunks that lack more batches than this: fewer are read quickly. */
+const BEHIND_MAX = 200
+
 type BatchRow = [id: number, admissions: string]
 type ChunkRow = [chunk: number, through: number, usage: string]
 
@@ -200,6 +203,10 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     if (lastId % removeEvery === 0) removeIncluded()
   }
 
+  /** The chunks that lack many batches. */
+  const chunksBehind = (): number[] =>
+    [...includedUpTo.keys()].filter(chunk => lastIncluded(chunk) < lastId - BEHIND_MAX)
+
   // ---------------------------------------------------------------------------------------------
   // Pruning, within transactions: removes subjects that no limit counts any more, a chunk at a time.
 
@@ -243,6 +250,8 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     append,
     transaction,
 
+    chunksBehind,
+    saveChunk,
     prune,
   }
 }
