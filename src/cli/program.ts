@@ -79,7 +79,7 @@ type Start = (command: Command, args: readonly string[], flags: Flags) => Promis
 /** The commander program for the table; `start` runs the command that was given. */
 function createProgram(start: Start): Commander {
   const program = configure(new Commander('proxylist'))
-    .description('Serves filtered lists of proxy servers.')
+    .description(`proxylist ${VERSION} serves filtered lists of proxy servers.`)
     .version(VERSION, '--version', 'print the version')
     .addHelpText('after', listTopics)
   const groupOf = (name: string): Commander =>

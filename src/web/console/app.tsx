@@ -9,7 +9,6 @@ import { type Client, createClient } from './client.ts'
 import { Context } from './context.ts'
 import { Alert, Copyable } from './dialog.tsx'
 import { FeedsView } from './feeds.tsx'
-import { countdown } from './format.ts'
 import { ImportView } from './import.tsx'
 import { KeyView } from './key.tsx'
 import { ALL_KEYS } from './key-filter.ts'
@@ -29,7 +28,7 @@ const STATE_SECONDS = 5
 /** The status in the header of every view. */
 function ServerState({ live: { value, problem } }: { live: Live<State> }) {
   if (problem === null && value === null) return null
-  const { ready = false, attention = [], uptime_seconds = 0 } = value ?? {}
+  const { ready = false, attention = [] } = value ?? {}
   const needs = attention.length === 1 ? '1 needs' : `${attention.length} need`
   const [text, look] =
     problem !== null
@@ -40,12 +39,7 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
           ? [`${needs} attention`, 'data-attention']
           : ['all is well', 'data-ok']
   return (
-    <a
-      class="status"
-      href="#overview"
-      title={`up for ${countdown(uptime_seconds)}`}
-      {...{ [look]: true }}
-    >
+    <a class="status" href="#overview" {...{ [look]: true }}>
       {text}
     </a>
   )

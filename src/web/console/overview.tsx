@@ -6,7 +6,18 @@ import { TimeChart } from './chart.tsx'
 import { latest, OUTCOMES, totals } from './chart-data.ts'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
-import { ago, amount, bytes, distance, ms, number, share, UNKNOWN, unit } from './format.ts'
+import {
+  ago,
+  amount,
+  bytes,
+  countdown,
+  distance,
+  ms,
+  number,
+  share,
+  UNKNOWN,
+  unit,
+} from './format.ts'
 import { ALL_KEYS, pathOf } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 
@@ -193,6 +204,11 @@ export function OverviewView({ state }: { state: Live<State> }) {
           </ul>
           <CheckerCard checker={value.checker} />
           <Charts history={value.history} />
+          {state.value && (
+            <p class="soft">
+              proxylist {state.value.version}, up for {countdown(state.value.uptime_seconds)}
+            </p>
+          )}
         </>
       )}
     </>

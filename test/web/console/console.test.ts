@@ -1,5 +1,6 @@
 /** The console itself (contract G3) in a real browser: its token, its overview, and all views in all looks. */
 import { afterAll, describe, expect } from 'bun:test'
+import { version } from '../../../package.json'
 import { cleanUp } from '../../support/temporary.ts'
 import { faultsIn, type Look, openPage, violationsOf } from '../browser.ts'
 import { heading, openView, startSample, viewOf, withHistory } from '../console-page.ts'
@@ -87,6 +88,7 @@ describe('the overview', () => {
     await cards.waitFor()
     expect(await cards.textContent()).toMatch(/Proxies[\d,]+.*fresh.*Requests.*Memory\d+ MB/)
     expect(await page.locator('.top .status').textContent()).toBe('all is well')
+    await page.getByText(`proxylist ${version}, up for `).waitFor()
     expect(await page.title()).toBe('Overview · proxylist console')
   })
 
