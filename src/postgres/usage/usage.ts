@@ -79,7 +79,7 @@ export function createUsageStore(
 ) {
   const { url, timeoutMs } = options
   const lockMs = Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
-  const locking = { ...options.session, lock_timeout: lockMs }
+  const locking = { lock_timeout: lockMs, ...options.session }
   const deciding = { ...locking, ...BY_PRIMARY_KEY }
   const connections: Connection[] = []
   /** `silent` is called when a statement finds no answer, or has none after half of its time. */

@@ -6,7 +6,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { consumptionOf, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
-import { openConnection, type Query } from '../../../src/postgres/connection.ts'
+import {
+  type ConnectionOptions,
+  openConnection,
+  type Query,
+} from '../../../src/postgres/connection.ts'
 import { createRegistry } from '../../../src/postgres/registry.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
@@ -20,8 +24,11 @@ afterAll(cleanUp)
 let database: Awaited<ReturnType<typeof databaseWithClock>>
 const nodes: Usages[] = []
 
-const openNode = (timeoutMs = 20_000): Usages => {
-  const node = createUsageStore({ url: database.url, timeoutMs, name: 'node' })
+/** Waits for a lock long enough for a busy machine. */
+const PATIENT: ConnectionOptions['session'] = { lock_timeout: 20_000 }
+
+const openNode = (session = PATIENT): Usages => {
+  const node = createUsageStore({ url: database.url, timeoutMs: 20_000, name: 'node', session })
   nodes.push(node)
   return node
 }
@@ -50,8 +57,11 @@ async function atOnce<T>(
 ): Promise<T[]> {
   const session = await holdOpen(database.url, lock)
   const working = Promise.all(nodes.map(work))
-  await untilWaiting(database.connection, 'node', nodes.length)
-  await session.end()
+  try {
+    await Promise.race([working, untilWaiting(database.connection, 'node', nodes.length)])
+  } finally {
+    await session.end()
+  }
   return working
 }
 
@@ -125,7 +135,8 @@ test.skipIf(!HAS_POSTGRES)(
       database.url,
       `select from proxylist.usage where id = '${IP}' for update`,
     )
-    await expect(admit(temp('t1'))).rejects.toThrow('a row stays locked by another session')
+    const other = openNode({})
+    await expect(admit(temp('t1'), other)).rejects.toThrow('a row stays locked by another session')
     await admit(regular({}))
     await session.end()
     await admit(temp('t1'))
@@ -145,7 +156,7 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
         execute format('alter database %I set enable_${scan} = off', current_database());
       end $$`)
     }
-    const options = { url: database.url, timeoutMs: 20_000, name: 'worker' }
+    const options = { url: database.url, timeoutMs: 20_000, name: 'worker', session: PATIENT }
     worker = createUsageStore(options)
     const connection = openConnection({ url: database.url, timeoutMs: 20_000, name: 'worker' })
     nodes.push(worker, { ...worker, close: connection.close })
