@@ -205,11 +205,11 @@ describe('everything has one home', () => {
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
   'lines of src (TypeScript, CSS, SQL)': 37_750,
-  'lines of test (TypeScript)': 43_860,
+  'lines of test (TypeScript)': 43_870,
   'words of README.md': 1_500,
   'words of src/README.md': 1_484,
   'words of test/README.md': 712,
-  'words of the manual': 7_800,
+  'words of the manual': 7_840,
 } as const
 
 test('the project stays within its budget', () => {
