@@ -209,7 +209,7 @@ const BUDGET = {
   'words of README.md': 1_500,
   'words of src/README.md': 1_484,
   'words of test/README.md': 712,
-  'words of the manual': 7_840,
+  'words of the manual': 7_890,
 } as const
 
 test('the project stays within its budget', () => {

@@ -79,7 +79,7 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   format: {
     forms: ['json'],
     schema: oneOf(['array', 'object']),
-    en: '`array`: a list of records. `object`: records keyed by address. Ignored without `get=json`, so `format=json` alone gives TXT.',
+    en: '`array`: a list of records. `object`: records keyed by address. Ignored without `get=json`. To get JSON, use `get=json`: `format=json` alone gives TXT.',
     ru: '`array`: список записей. `object`: записи по их адресам. Без `get=json` не действует: просто `format=json` даёт TXT.',
     example: 'object',
     default: 'array',
