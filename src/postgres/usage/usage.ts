@@ -82,15 +82,15 @@ export function createUsageStore(
   const locking = { lock_timeout: lockMs, ...options.session }
   const deciding = { ...locking, ...BY_PRIMARY_KEY }
   const connections: Connection[] = []
-  /** `silent` is called when a statement finds no answer, or has none after half of its time. */
-  function open(session: NonNullable<ConnectionOptions['session']>, silent = () => {}): Query {
+  /** `slow` is called when a statement has taken half of its time. */
+  function open(session: NonNullable<ConnectionOptions['session']>, slow = () => {}): Query {
     const connection = openConnection({ ...options, session })
     connections.push(connection)
     return (...statement) => {
-      const cancel = timerLater(silent, timeoutMs / 2)
+      const cancel = timerLater(slow, timeoutMs / 2)
       const sent = connection.query<never>(...statement).catch(failure => {
         onFailure(failure)
-        if (isUnreachable(failure)) silent()
+        if (isUnreachable(failure)) onSilence()
         throw failure
       })
       return sent.finally(cancel)
