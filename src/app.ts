@@ -21,7 +21,7 @@ import { type AdmissionCounts, createCounters, type Traffic } from './metrics/tr
 import type { Lang } from './proxies/proxy.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
 
-/** What the service reads and writes. */
+/** The stores of the service. */
 export type AppStores = {
   keys: KeyReader
   usage: UsageStore
@@ -49,7 +49,7 @@ type AppSettings = Settings<
 
 export type App = ReturnType<typeof createApp>
 
-/** What makes the reference, and the files of all pages; nothing of it is loaded before it is asked for. */
+/** What makes the reference, and the files of all pages; loaded at the first request. */
 function documentsOf(settings: AppSettings) {
   const { errors, page, providerService: provider, publicStats: stats } = settings
   const document = async (lang: Lang) => {

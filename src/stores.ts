@@ -137,7 +137,7 @@ export async function nodesOf(url: string, timeoutMs: number) {
 
 const NO_LIST = ORIGINS[PROXY_FILE]
 
-/** What the server shows of connections of commands. */
+/** The name that the database shows for connections of commands. */
 const NAME = 'proxylist command'
 
 /** What became of a change of keys and plans that failed: each is one transaction, the last that its command sends. */
@@ -238,7 +238,7 @@ function jobLockIn(dir: string, opened: DisposableStack): () => boolean {
   }
 }
 
-/** What a checker works with; failures are `StoreError`s. */
+/** The stores of a checker; failures are `StoreError`s. */
 export type Checking = {
   list: CheckerList
   store: CandidateStore

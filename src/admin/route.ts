@@ -95,7 +95,7 @@ type Members<N extends SettingName> = { [K in N]?: Exclude<Settings<N>[K], undef
 
 /**
  * Reads members, which are strings, with the parsers of the command line. Only `names` may be given.
- * @throws AdminError for an unknown member or a bad value; its message says what is accepted
+ * @throws AdminError for an unknown member or a bad value; its message names the accepted ones
  */
 export function readMembers<N extends SettingName>(
   given: { readonly [member: string]: unknown },

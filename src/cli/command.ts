@@ -28,7 +28,7 @@ export type Command<N extends SettingName = SettingName> = {
   summary: string
   /** Positional arguments in usage form: `<file...>`, `[query]`. */
   arguments?: string
-  /** What the argument may be, where that is a closed list. */
+  /** The accepted arguments, if only these are. */
   choices?: () => readonly string[]
   settings: readonly N[]
   example: string
@@ -39,7 +39,7 @@ export type Command<N extends SettingName = SettingName> = {
    * changes are one step; or by itself, after it has cleaned up.
    */
   endsAtSignal?: 'at once' | 'by itself'
-  /** What a command that a signal has ended says; by default that nothing was changed. */
+  /** The message when a signal ends the command; by default, that nothing changed. */
   kept?: string
   /** @throws CommandError for anything the operator should know; resolves when done. */
   run(context: Context<N>): Promise<void> | void

@@ -47,7 +47,7 @@ export async function interruptible<T>(
   }
 }
 
-/** Runs work that has nothing to clean up: at the signal it is abandoned as it is. */
+/** Runs work that has nothing to clean up: a signal abandons it. */
 export const abandonable = <T>(
   kept: string,
   work: (signal: AbortSignal) => Awaitable<T>,

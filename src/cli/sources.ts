@@ -8,7 +8,7 @@ import { createProgress } from './progress.ts'
 
 export type SizedSource = Source & { size: number; isFile: boolean }
 
-/** A file of the command line, or stdin, and its size in bytes as far as it is known. @throws CommandError */
+/** A file of the command line, or stdin, and its size in bytes, if known. @throws CommandError */
 export function toSource(file: string): SizedSource {
   const isStdin = file === STDIN
   const name = isStdin ? '(stdin)' : file

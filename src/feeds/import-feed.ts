@@ -1,4 +1,4 @@
-/** Imports a fetched feed into the list, in one step. After a failure the list is as it was (contract G1). */
+/** Imports a fetched feed into the list, in one step. A failure leaves the list unchanged (contract G1). */
 import { type ProcessSettings, spawnTask } from '../config/subprocess.ts'
 import type { Placing } from '../import/geoip.ts'
 import { importSources, type Source, shrinkProblem, sourceOfFile } from '../import/import.ts'
@@ -45,7 +45,7 @@ async function sourcesOf({ feed, sent }: FeedTask, fd: number | null) {
   return { sources, skipped: skipped.map(file => `${file} is not a regular file, and is skipped`) }
 }
 
-/** Imports a feed in this process. @throws CommandError saying why the list is as it was. */
+/** Imports a feed in this process. @throws CommandError saying why the list is unchanged. */
 export async function importFeed(
   task: FeedTask,
   fd: number | null,

@@ -52,7 +52,7 @@ export const describeFailure = ({ source, error }: Pick<FeedState, 'source' | 'e
   `feed ${source}: ${error}`
 
 /** The first import of the present content, if that is too old for a query without `time`. */
-export const staleSince = ({ importedAt }: FeedState, nowMs: number): string | null =>
+const staleSince = ({ importedAt }: FeedState, nowMs: number): string | null =>
   formatInstantOrNull(importedAt !== null && nowMs - importedAt > RECENT_MS ? importedAt : null)
 
 /** The sentences on feeds that succeed, but have brought nothing new for too long. */

@@ -168,7 +168,7 @@ function isGetApi({ method, url }: Request): boolean {
   return method === 'GET' && url.startsWith('/api?', url.indexOf('/', 'https://'.length))
 }
 
-/** An internal failure, for the operator: its message when it was expected, else its stack. */
+/** An internal failure, for the operator: the message of an expected one, else the stack. */
 const explain = (failure: unknown): string => {
   if (!(failure instanceof Error)) return String(failure)
   return failure instanceof ApiError ? failure.message : (failure.stack ?? failure.message)

@@ -95,7 +95,7 @@ const MATCHERS: readonly (readonly [Format | 'yaml', Matcher])[] = [
 
 const GET_LIST = 'get the list itself, as TXT, CSV or JSON'
 const WRITE_LINE = 'a line must read a.b.c.d:port or type://a.b.c.d:port'
-/** What an unknown file looks like, and advice. The first match wins. */
+/** Signs of unusable files, and advice. The first match wins. */
 const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[] = [
   [/^</, 'an HTML or XML page', GET_LIST],
   [/^(?:\d{1,3}\.){3}\d{1,3}\s*$/m, 'addresses without ports', WRITE_LINE],

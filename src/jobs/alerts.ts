@@ -33,7 +33,7 @@ const withoutAdvice = (sentence: string): string => sentence.split('; ', 1)[0] ?
 
 /** Call `tick` every few seconds. */
 export function createAlerts({ url, site, attention, clock, pause, say }: AlertsOptions) {
-  /** What was reported as begun, by reason, without advice. */
+  /** The reported sentences by reason, without advice. */
   const begun = new Map<string, string>()
   /** Since when a reason differs from its last report, Unix milliseconds. */
   const changedMs = new Map<string, number>()

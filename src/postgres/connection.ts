@@ -16,7 +16,7 @@ export type ConnectionOptions = {
   url: string
   /** The longest that a statement may take, in milliseconds. */
   timeoutMs: number
-  /** What the server shows of this connection (`application_name`). */
+  /** The name that the server shows for this connection (`application_name`). */
   name: string
   session?: { readonly [setting: string]: string | number }
 }
@@ -26,7 +26,7 @@ function shownHost(url: string): string {
   return (hostname || (searchParams.get('path') ?? '')) + (port && `:${port}`)
 }
 
-/** Hosts, ports and name of the database of a URL: what may be shown of it. */
+/** The hosts, ports and database of a URL, without secrets. */
 export function shownDatabase(url: string): string {
   const urls = eachHost(url)
   return urls.map(shownHost).join() + new URL(urls[0] ?? '').pathname

@@ -7,7 +7,7 @@ export class NotOpened extends Error {}
 const OTHER_SCHEMA =
   'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
 
-/** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
+/** The meaning of a SQLSTATE, or of its first characters (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
   '0A000': 'it is a standby, or does not support what PostgreSQL does',
@@ -43,7 +43,7 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
 /** Codes such as ERR_POSTGRES_TLS_UPGRADE_FAILED, CERT_HAS_EXPIRED and SELF_SIGNED_CERT_IN_CHAIN. */
 const TLS_CODE = /TLS|CERT|ISSUER|SIGNATURE|BORINGSSL|EPROTO/
 
-/** What a failure of the client means; `null`: it is a failure of other code. */
+/** The meaning of a failure of the client; `null`: it is a failure of other code. */
 const clientReason = (code: string): string | null =>
   CLIENT_CODES[code] ??
   (TLS_CODE.test(code)

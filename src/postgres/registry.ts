@@ -139,7 +139,7 @@ const fromHex = <S extends { hash: string }>(secret: S) => ({
   ...{ ...secret, hash: Uint8Array.fromHex(secret.hash) },
 })
 
-/** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
+/** The keys that a version of keys after `since` wrote, in their stored form; by default all. */
 export const readStoredKeys = async (query: Query, since = -1): Promise<StoredKey[]> =>
   (await selectJson<KeyJson>(query, STORED, [since])).map(key => ({
     ...fromHex(key),

@@ -30,7 +30,7 @@ export type OpenOptions = OpenMode &
     pageBytes?: number
     /** The size of the write-ahead log at which a commit starts a checkpoint. */
     walBytes?: number
-    /** Pages kept in memory, in KiB; allocated as they are needed. */
+    /** Pages kept in memory, in KiB; allocated when needed. */
     cacheKib?: number
   }
 

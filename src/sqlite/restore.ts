@@ -58,7 +58,7 @@ type RestoreOptions = ArchiveSource & {
 }
 
 export type Contents = { files: string[] } & Counts
-/** What was restored, and the folder with the earlier data; `null` when there was none. */
+/** The restored content, and the folder with the earlier data; `null` when there was none. */
 export type Restored = Contents & { previous: string | null }
 
 /**

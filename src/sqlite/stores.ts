@@ -132,7 +132,7 @@ export type Replacing = {
   onDamage: (sentence: string) => void
 }
 
-/** What is wrong with the list in `dir`, as a sentence; `null` when it is intact or missing. */
+/** The problem of the list in `dir`, as a sentence; `null` when it is intact or missing. */
 function damageOfList(dir: string): string | null {
   const file = join(dir, PROXY_FILE)
   if (!existsSync(file)) return null

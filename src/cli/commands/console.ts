@@ -7,7 +7,7 @@ import { command, print, say } from '../command.ts'
 
 /** Where a tunnel to a unix socket ends on the operator's own machine. */
 const TUNNEL_PORT = 8081
-/** Addresses that a server listens on, but that nobody can open. */
+/** Addresses to listen on, which no browser can open. */
 const EVERYWHERE = ['::', '0.0.0.0']
 
 /** The origin at which this machine, or the end of a tunnel, reaches a server. */
@@ -17,7 +17,7 @@ export function originOf(where: Listen): string {
   return showListen(isEverywhere ? { ...where, hostname: '127.0.0.1' } : where)
 }
 
-/** What is wrong there, as a sentence; `null` for a console that takes the token. */
+/** The problem there, as a sentence; `null` for a console that accepts the token. */
 async function problemAt(where: Listen, token: string): Promise<string | null> {
   const socket = where.kind === 'unix' ? { unix: where.path } : {}
   const status = await presentToken(token, originOf(where), socket)

@@ -29,7 +29,7 @@ const IMPORT_SETTINGS = [
   ...(['strict', 'geoip', 'progress', 'json', 'providerService'] as const),
 ] as const
 type ImportSettings = Settings<(typeof IMPORT_SETTINGS)[number]>
-/** What is said of the list when a signal ends an import. */
+/** The message on the list when a signal ends an import. */
 const KEPT = 'nothing was imported, the list is as it was'
 
 /** Imports all sources in one step, and reports the counts. */

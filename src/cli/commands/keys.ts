@@ -52,7 +52,7 @@ const listKeys = command({
 
 type Described = ReturnType<typeof operatorReport>
 
-/** What is known of a key as lines of a terminal. */
+/** A key as lines for a terminal. */
 function draw(key: Described): string {
   const facts = [
     ['id', key.id],

@@ -99,7 +99,7 @@ async function makeKey(stores: Stores, key: NewKey, nowMs: number, output: Outpu
   })
 }
 
-/** What the commands that make or change a key print of it as JSON. */
+/** The JSON of a key, which the commands print that make or change it. */
 export const summaryOf = ({ plan, label, note, from, expiresAt }: Omit<NewKey, 'key'>) => ({
   ...{ plan: plan ?? TEMP_PLAN, label, note, from },
   expires: formatInstantOrNull(expiresAt),

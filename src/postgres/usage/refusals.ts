@@ -77,7 +77,7 @@ export function createRefusalCache(elapsedMs: () => number) {
       }
     },
 
-    /** Forgets all limits: somebody refunded a request, or reset a limit, which is rare. */
+    /** Forgets all limits after a refund or a reset, which are rare. */
     forget(): void {
       generation += 1
       full.clear()

@@ -160,7 +160,7 @@ export function createKeyReader(db: Database) {
   }
 }
 
-/** All keys as they are stored, in the order of lists; call it within a transaction. */
+/** All stored keys, in the order of lists; call it within a transaction. */
 export function readStoredKeys(db: Database): StoredKey[] {
   const secrets = db
     .prepare<{ keyId: string; hash: Uint8Array; expiresAt: number }, []>(
@@ -181,7 +181,7 @@ export function readStoredKeys(db: Database): StoredKey[] {
     }))
 }
 
-/** Returns a function that stores a key as it is, in the transaction of the caller. */
+/** Returns a function that stores a key unchanged, in the transaction of the caller. */
 export function createKeyWriter(db: Database): (key: StoredKey) => void {
   const insert = db.prepare(
     `insert into keys (id, hash, prefix, label, note, callers, plan, created_at, expires_at, revoked_at)

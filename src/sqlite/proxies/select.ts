@@ -39,7 +39,7 @@ const undrawn = (filter: Filter): Filter => ({ ...filter, sort: null, count: nul
 
 type KeyOf = (row: EndpointRow) => number | string
 const maskedOf: KeyOf = row => maskId(row[AT.id])
-/** The outgoing address of a proxy, or else its own. Needs all columns. */
+/** The outgoing address of a proxy, else its own. Needs all columns. */
 const exitOf: KeyOf = row => (row as Row)[AT.ipOut] || ipBits(row[AT.id])
 
 const keysOf = ({ unique }: Filter, { addressBits }: FindOptions): readonly KeyOf[] => [

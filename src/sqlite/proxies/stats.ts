@@ -141,7 +141,7 @@ export function readBreakdown(db: Database, nowMs: number): Breakdown {
 }
 
 export type StatsQuery = { file: string; request: StatsRequest }
-/** What the worker that ends afterwards is sent. */
+/** The task of the worker that counts once and ends. */
 export type CountTask = { kind: 'count'; file: string; database: 'proxies'; nowMs: number }
 
 /** A worker that takes longer is ended: it keeps the WAL from being emptied. */

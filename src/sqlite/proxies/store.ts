@@ -80,7 +80,7 @@ export const openListFile = (
 ): Database => openDatabase(file, { kind: 'proxies', scripts: LIST_SCRIPTS, ...options })
 
 export type ListStore = ReturnType<typeof createListStore>
-/** What the worker that removes stale rows is sent; `stale`: for how long rows are kept, and the time. */
+/** The task of the worker that removes stale rows. `stale`: for how long rows are kept, and the time. */
 export type RemoveTask = {
   kind: 'remove'
   file: string

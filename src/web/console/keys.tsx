@@ -63,7 +63,7 @@ const SORTED: readonly string[] = ['label', 'today', 'expires']
 const isSort = (name: string): name is KeySort => SORTED.includes(name)
 const NUMBERS = ['today', 'refused']
 
-/** The columns. Those that can be sorted by have a button in their head. */
+/** The columns. Sortable ones have a button in their head. */
 function useColumns() {
   const { keyFilter: filter, setKeyFilter } = useConsole()
   const sortBy = (sort: KeySort): void => {

@@ -1,7 +1,7 @@
 /** The dialog that shows a new secret once, with a message for the customer. */
 import { Copyable, Dialog } from './dialog.tsx'
 
-/** A new secret, and what happens to the old one. */
+/** A new secret, and until when the old one works. */
 export type Secret = { key: string; hint?: string }
 
 /** ADDRESS stays: the server does not know the name that customers use. */

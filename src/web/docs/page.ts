@@ -52,7 +52,7 @@ function inOneLine(array: string): string {
   return line.length > LINE_MAX ? array : line
 }
 
-/** An example: JSON, or text as it is. */
+/** An example: JSON, or plain text. */
 export const contentCode = (value: unknown): Html =>
   typeof value === 'string'
     ? html`${value.replace(/\r?\n$/, '')}`

@@ -99,7 +99,7 @@ function factsOf({ total, facets, at }: StatsDocument, { words, number, plural, 
   ].join(' · ')
 }
 
-/** What the page is for, and the size of the list; `known` are the numbers without filters. */
+/** The purpose of the page, and the size of the list; `known` are the numbers without filters. */
 function Intro({ known, say }: { known: StatsState; say: Say }) {
   const { words, number, plural, utc } = say
   const { stats } = known

@@ -292,7 +292,7 @@ type PanelProps = FilterProps &
   TryProps &
   Pick<ResultsProps, 'kind'> & {
     count: number | null
-    /** What is wrong with the numbers. */
+    /** The error of the numbers. */
     note: string | null
     params: readonly Param[]
   }

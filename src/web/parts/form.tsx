@@ -6,7 +6,7 @@ import { copyText } from './copy.ts'
 type FieldProps = { label: string; name: string; value: string; onChange(value: string): void }
 
 type TextProps = FieldProps & {
-  /** What is accepted, or why the value is not. */
+  /** The accepted values, or the error. */
   hint?: string
   /** More attributes of the element. */
   input?: { readonly [attribute: string]: string | number | boolean | undefined }
